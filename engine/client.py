@@ -1,0 +1,268 @@
+"""What the outside may ask of executions: start, poll, wait, complete a deferred, interrupt, resume."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from engine.clock import Clock
+from engine.codec import MAX_VALUE_BYTES, Codec, stored_size
+from engine.definition import Deferred, Registry, Workflow, execution_id, is_execution_id
+from engine.documents import INPUT, Execution, InboxItem, Large, inbox_id, is_large
+from engine.errors import (
+    AlreadyCompleted,
+    AlreadyResolved,
+    Conflict,
+    InvalidInput,
+    Missing,
+    Taken,
+    UnknownDeferred,
+    UnknownExecution,
+    UnknownWorkflow,
+)
+from engine.failures import ErrorRecord, rebuild
+from engine.settings import Settings
+from engine.store.base import Filter, Page, Store
+from engine.worker import Worker
+
+FIRST_POLL = timedelta(milliseconds=50)
+LAST_POLL = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Status:
+    """An execution as the outside sees it. `result` is JSON text, there when it completed with one."""
+
+    execution: Execution
+    result: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has ended."""
+        return self.execution.is_complete
+
+    @property
+    def error(self) -> ErrorRecord | None:
+        """What it failed with."""
+        return self.execution.error
+
+    def value(self) -> Any:
+        """The result as plain JSON data. Raises the failure that it ended with; RuntimeError while it runs."""
+        if not self.is_complete:
+            raise RuntimeError(f"execution {self.execution.execution_id} hasn't ended yet")
+        if self.execution.outcome == "completed":
+            return json.loads(self.result or "null")
+        if self.error is not None:
+            raise rebuild(self.error, exact=False)
+        raise asyncio.CancelledError(f"execution {self.execution.execution_id} was {self.execution.outcome}")
+
+
+class Client:
+    """Starts executions and speaks to them. Several may be used at once, in any process."""
+
+    def __init__(
+        self, store: Store, registry: Registry, settings: Settings, clock: Clock, worker: Worker | None
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._clock = clock
+        self._worker = worker
+
+    async def start(
+        self, workflow: str | Workflow[Any, Any], payload: Any = None, *, key: str | None = None
+    ) -> Status:
+        """Start a workflow, once for each idempotency key: the one given, or else the workflow's own.
+
+        Starting again returns the execution that there is, running or ended, whatever its payload: the first one wins.
+        Raises UnknownWorkflow, and EncodingError or TooLarge for a payload that can't be stored.
+        """
+        found = self._find(workflow)
+        text, value = (found.payload if found.takes_payload else Codec(None, "the payload")).round_trip(
+            payload
+        )
+        return await self._start(found, value, text, key)
+
+    async def start_json(self, name: str, text: str, *, key: str | None = None) -> Status:
+        """As `start`, with a payload of JSON text from outside. Raises UnknownWorkflow, InvalidInput."""
+        found = self._find(name)
+        if not found.takes_payload:
+            if text.strip() not in ("", "null"):
+                raise InvalidInput(f"workflow {name} takes no payload")
+            return await self._start(found, None, "null", key)
+        if not text.strip():
+            if not found.optional_payload:
+                raise InvalidInput(f"workflow {name} needs a payload", [("(body)", "missing")])
+            return await self._start(found, None, "null", key)
+        normal = found.payload.accept(text)
+        return await self._start(found, found.payload.decode(normal), normal, key)
+
+    async def poll(self, execution_id: str) -> Status:
+        """How an execution stands. Raises UnknownExecution."""
+        return await self._status(await self._read(execution_id))
+
+    async def wait(self, execution_id: str, timeout: timedelta) -> Status:
+        """Its status once it has ended, or as it stands after `timeout`. Raises UnknownExecution."""
+        deadline = self._clock.now() + timeout
+        status, pause = await self.poll(execution_id), FIRST_POLL
+        while not status.is_complete and (left := deadline - self._clock.now()) > timedelta(0):
+            ended = asyncio.Event()
+            task = self._worker.running(execution_id) if self._worker else None
+            if task is not None:
+                task.add_done_callback(lambda _, ended=ended: ended.set())
+            await self._clock.wait(ended, min(left, left if task else pause).total_seconds())
+            pause = min(pause * 2, LAST_POLL)
+            status = await self.poll(execution_id)
+        return status
+
+    async def run(
+        self, workflow: str | Workflow[Any, Any], payload: Any = None, *, key: str | None = None
+    ) -> Status:
+        """Start a workflow and drive it in this process until it ends, waits or is driven elsewhere."""
+        status = await self.start(workflow, payload, key=key)
+        await self.drive(status.execution)
+        return await self.poll(status.execution.execution_id)
+
+    async def drive(self, execution: Execution) -> None:
+        """Drive an execution in this process. Raises RuntimeError for a client without a worker."""
+        if self._worker is None:
+            raise RuntimeError("this client has no worker to drive with")
+        await self._worker.drive(execution)
+
+    async def complete(self, execution_id: str, deferred: str | Deferred[Any], value: Any = None) -> Status:
+        """Resolve a deferred with a value. The first value wins: the same again is a success. Raises UnknownExecution,
+        UnknownDeferred, InvalidInput, AlreadyResolved, AlreadyCompleted."""
+        found = self._find_deferred(deferred)
+        text, _ = found.codec.round_trip(value)
+        return await self._complete(execution_id, found.name, text)
+
+    async def complete_json(self, execution_id: str, name: str, text: str) -> Status:
+        """As `complete`, with a value of JSON text from outside."""
+        found = self._find_deferred(name)
+        return await self._complete(execution_id, found.name, found.codec.accept(text or "null"))
+
+    async def interrupt(self, execution_id: str) -> Status:
+        """Ask an execution to stop and clean up. Once accepted it ends as interrupted; the status tells (`interrupted`
+        is false if it had ended before). Raises UnknownExecution."""
+        self._check_id(execution_id)
+        try:
+            execution = await self._store.interrupt(execution_id, self._clock.now())
+        except Missing:
+            raise self._unknown(execution_id) from None
+        self._tell(execution)
+        return await self._status(execution)
+
+    async def resume(self, execution_id: str) -> Status:
+        """Free a suspended execution to run again, also a quarantined one. Raises UnknownExecution,
+        AlreadyCompleted."""
+        while True:
+            execution = await self._read(execution_id)
+            if execution.is_complete:
+                raise AlreadyCompleted(f"execution {execution_id} has ended: {execution.outcome}")
+            if not execution.suspended:
+                return await self._status(execution)
+            with contextlib.suppress(Conflict):
+                return await self._status(await self._store.replace(execution.resumed(self._clock.now())))
+
+    async def list(self, filter: Filter, limit: int = 100, continuation: str | None = None) -> Page:
+        """Executions, the newest first."""
+        return await self._store.list(filter, limit, continuation)
+
+    # -- inside --
+
+    async def _start(self, workflow: Workflow[Any, Any], value: Any, text: str, key: str | None) -> Status:
+        key = key if key is not None else workflow.key_of(value)
+        id = execution_id(workflow.name, key if key is not None else uuid.uuid4().hex)
+        now = self._clock.now()
+        large = is_large(text)
+        execution = Execution(
+            execution_id=id,
+            workflow=workflow.name,
+            version=workflow.version,
+            payload=None if large else text,
+            tags=dict(workflow.options.tags),
+            due_at=now + self._settings.first_look,
+            created_at=now,
+            updated_at=now,
+        ).with_op()
+        input = Large(id=INPUT, execution_id=id, value=text).with_op() if large else None
+        try:
+            created = await self._store.create(execution, input)
+        except Taken:
+            return await self.poll(id)
+        return Status(created)
+
+    async def _complete(self, execution_id: str, name: str, text: str) -> Status:
+        self._check_id(execution_id)
+        if stored_size(text) > MAX_VALUE_BYTES:
+            raise InvalidInput(f"the value of deferred {name} is larger than {MAX_VALUE_BYTES:,} bytes")
+        now = self._clock.now()
+        item = InboxItem.of("deferred", execution_id, name, now, value=text)
+        try:
+            execution = await self._store.signal(item, now)
+        except Missing:
+            raise self._unknown(execution_id) from None
+        except Taken:
+            return await self._compare(item)
+        except Conflict:
+            with contextlib.suppress(Missing):
+                return await self._compare(item)
+            raise AlreadyCompleted(f"execution {execution_id} has ended: it takes no more values") from None
+        self._tell(execution)
+        return await self._status(execution)
+
+    async def _compare(self, item: InboxItem) -> Status:
+        first = await self._store.read_inbox(item.execution_id, item.id)
+        if first.error is not None or json.loads(first.value or "null") != json.loads(item.value or "null"):
+            shown = first.value or (first.error.model_dump_json() if first.error else "null")
+            raise AlreadyResolved(f"deferred {item.name} was resolved with another value before", shown)
+        return await self.poll(item.execution_id)
+
+    async def _status(self, execution: Execution) -> Status:
+        result = execution.completed_result
+        if execution.outcome == "completed" and result is None:
+            loaded = await self._store.load(execution.execution_id)
+            result = loaded.output.value if loaded.output else None
+        return Status(execution, result)
+
+    async def _read(self, execution_id: str) -> Execution:
+        self._check_id(execution_id)
+        try:
+            return await self._store.read(execution_id)
+        except Missing:
+            raise self._unknown(execution_id) from None
+
+    def _tell(self, execution: Execution) -> None:
+        if self._worker is not None:
+            self._worker.notify(execution)
+
+    def _find(self, workflow: str | Workflow[Any, Any]) -> Workflow[Any, Any]:
+        name = workflow.name if isinstance(workflow, Workflow) else workflow
+        found = self._registry.current(name)
+        if found is None:
+            raise UnknownWorkflow(
+                f"no workflow is named {name!r}; there are: {', '.join(self._registry.names()) or 'none'}"
+            )
+        return found
+
+    def _find_deferred(self, deferred: str | Deferred[Any]) -> Deferred[Any]:
+        found = Deferred.named(deferred) if isinstance(deferred, str) else deferred
+        if found is None:
+            raise UnknownDeferred(f"no deferred is named {deferred!r}")
+        inbox_id("deferred", found.name)
+        return found
+
+    def _check_id(self, execution_id: str) -> None:
+        if not is_execution_id(execution_id):
+            raise InvalidInput(
+                f"an execution id is 32 hexadecimal digits, not {execution_id[:80]!r}",
+                [("executionId", "malformed")],
+            )
+
+    def _unknown(self, execution_id: str) -> UnknownExecution:
+        return UnknownExecution(f"there is no execution {execution_id}")

@@ -1,0 +1,62 @@
+"""Time as the engine sees it: one clock, handed in, so that tests may move it.
+
+An instant is an aware UTC datetime of whole milliseconds: documents keep it as text of one width, which sorts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import UTC, datetime
+from typing import Annotated, Protocol
+
+from pydantic import AfterValidator, PlainSerializer
+
+FAR_FUTURE = datetime(9999, 12, 31, tzinfo=UTC)
+"""The latest instant there is: a timer set beyond it never fires."""
+
+
+def instant(moment: datetime) -> datetime:
+    """`moment` in UTC, cut to whole milliseconds."""
+    moment = moment.astimezone(UTC)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def from_seconds(seconds: float) -> datetime:
+    """The instant that many seconds after the epoch; FAR_FUTURE beyond what a datetime can hold."""
+    try:
+        return instant(datetime.fromtimestamp(round(seconds, 3), UTC))
+    except (OverflowError, ValueError, OSError):
+        return FAR_FUTURE
+
+
+def isoformat(moment: datetime) -> str:
+    """The text of an instant: always 24 characters, so that texts sort as instants do."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+Instant = Annotated[datetime, AfterValidator(instant), PlainSerializer(isoformat)]
+
+
+class Clock(Protocol):
+    """The present, and waiting for the future."""
+
+    def now(self) -> datetime:
+        """The present instant."""
+        ...
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        """Returns when `event` is set or `seconds` have passed, whichever comes first."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        return instant(datetime.now(UTC))
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()

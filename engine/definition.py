@@ -1,0 +1,277 @@
+"""What an author declares: activities, workflows, deferreds. Nothing here runs anything by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from engine.codec import Codec, Signature, type_hints
+from engine.errors import InvalidInput
+from engine.loop import DurableLoop
+from engine.retry import NEVER, Retry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MAX_NAME = 200
+"""Characters in the name of a workflow, an activity or a deferred."""
+DEFAULT_PARALLEL = 64
+"""Activities of one execution that run at a time, unless its workflow says otherwise."""
+
+
+class Steps(Protocol):
+    """What a definition asks of the run whose code uses it."""
+
+    def perform(self, activity: Activity[Any, Any], args: Any, kwargs: Any) -> Coroutine[Any, Any, Any]: ...
+
+    def receive(self, deferred: Deferred[Any]) -> Coroutine[Any, Any, Any]: ...
+
+    def descend(self, workflow: Workflow[Any, Any], args: Any, kwargs: Any) -> Coroutine[Any, Any, Any]: ...
+
+
+def current_run() -> Any:
+    """The run whose code is being executed, or None outside of workflow code."""
+    loop = asyncio._get_running_loop()
+    return loop.owner if isinstance(loop, DurableLoop) else None
+
+
+class Activity(Generic[P, R]):
+    """A function that a workflow calls as a durable step. Made by `@activity`.
+
+    Called in a workflow it is a step: awaited once, run at least once, its result stored. Called anywhere else it is
+    the plain function.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R] | Callable[P, Awaitable[R]],
+        name: str | None,
+        retry: Retry | None,
+        timeout: timedelta | None,
+        raises: Sequence[type[BaseException]],
+    ) -> None:
+        if (
+            not callable(function)
+            or inspect.isasyncgenfunction(function)
+            or inspect.isgeneratorfunction(function)
+        ):
+            raise TypeError(f"@activity takes a function or an async function, not {function!r}")
+        if timeout is not None and timeout <= timedelta(0):
+            raise ValueError(f"the timeout of an activity is more than zero, not {timeout}")
+        for declared in raises:
+            if not issubclass(declared, Exception) or issubclass(
+                declared, StopIteration | StopAsyncIteration
+            ):
+                raise TypeError(
+                    f"raises= takes exception classes that a coroutine may raise, not {declared!r}"
+                )
+        functools.update_wrapper(cast(Any, self), function)
+        self.function = function
+        self.name = checked_name(name or function.__name__, "activity")
+        self.retry = retry or NEVER
+        self.timeout = timeout
+        self.raises = tuple(raises)
+        self.is_async = inspect.iscoroutinefunction(function)
+
+    @functools.cached_property
+    def signature(self) -> Signature:
+        """How arguments and result are stored. Built at first use, when every annotation can be resolved."""
+        return Signature(self.function, f"activity {self.name}")
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        run = current_run()
+        if run is None:
+            return cast(Coroutine[Any, Any, R], self.function(*args, **kwargs))
+        return cast(Steps, run).perform(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<activity {self.name}>"
+
+
+class Deferred(Generic[R]):
+    """A value that comes from outside, awaited in a workflow as often as one likes: `decision = await approval`.
+
+    It is resolved once for each execution, by whoever completes it: the first value wins, whether it comes before the
+    workflow waits or after. `name` is unique in an app; `type` is what it brings.
+    """
+
+    _declared: ClassVar[dict[str, Deferred[Any]]] = {}
+
+    def __init__(self, name: str, type: type[R] | Any = Any) -> None:
+        self.name = checked_name(name, "deferred")
+        self.type = type
+        self.codec = Codec(type, f"the value of deferred {name}")
+        other = Deferred._declared.setdefault(name, self)
+        if repr(other.type) != repr(type):
+            raise ValueError(
+                f"deferred {name!r} is declared twice, as {other.type!r} and as {type!r}: a name means one type in an app"
+            )
+
+    @classmethod
+    def named(cls, name: str) -> Deferred[Any] | None:
+        """The deferred that was declared under that name."""
+        return cls._declared.get(name)
+
+    async def wait(self) -> R:
+        """Its value, as a coroutine: for `create_task`, `asyncio.wait` and the like."""
+        run = current_run()
+        if run is None:
+            raise RuntimeError(f"deferred {self.name!r} can only be awaited in a workflow")
+        value: R = await cast(Steps, run).receive(self)
+        return value
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        return self.wait().__await__()
+
+    def __repr__(self) -> str:
+        return f"<deferred {self.name}>"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a workflow's author may set for all of its executions.
+
+    `max_parallel`: activities of one execution that run at a time.
+    """
+
+    max_parallel: int = DEFAULT_PARALLEL
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.max_parallel < 1:
+            raise ValueError(f"max_parallel is at least 1, not {self.max_parallel}")
+
+
+class Workflow(Generic[P, R]):
+    """An async function that survives crashes, deployments and waiting. Made by `@workflow`."""
+
+    def __init__(
+        self,
+        function: Callable[P, Awaitable[R]],
+        name: str | None,
+        version: str,
+        idempotency_key: Callable[..., str] | None,
+        options: Options,
+    ) -> None:
+        if not inspect.iscoroutinefunction(function):
+            raise TypeError(f"@workflow takes an async function, not {function!r}")
+        parameters = list(inspect.signature(function).parameters.values())
+        if len(parameters) > 1 or any(
+            p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
+        ):
+            raise TypeError(
+                f"workflow {function.__name__} takes one payload or none: put several values in one model"
+            )
+        functools.update_wrapper(cast(Any, self), function)
+        self.function = function
+        self.name = checked_name(name or function.__name__, "workflow")
+        if not re.fullmatch(r"[\w.]+", self.name):
+            raise ValueError(
+                f"the name of a workflow has letters, digits, '_' and '.' only, not {self.name!r}"
+            )
+        self.version = version
+        self.idempotency_key = idempotency_key
+        self.options = options
+        self.takes_payload = bool(parameters)
+        self.optional_payload = bool(parameters) and parameters[0].default is not inspect.Parameter.empty
+
+    @functools.cached_property
+    def payload(self) -> Codec:
+        """How the payload is stored."""
+        parameters = list(inspect.signature(self.function).parameters)
+        hints = type_hints(self.function, f"workflow {self.name}")
+        annotation = hints.get(parameters[0], inspect.Parameter.empty) if parameters else None
+        return Codec(annotation, f"the payload of workflow {self.name}")
+
+    @functools.cached_property
+    def result(self) -> Codec:
+        """How the result is stored."""
+        hints = type_hints(self.function, f"workflow {self.name}")
+        return Codec(hints.get("return", inspect.Parameter.empty), f"the result of workflow {self.name}")
+
+    def arguments(self, payload: str) -> tuple[Any, ...]:
+        """The function's arguments for a stored payload. Raises DecodingError."""
+        if not self.takes_payload or (self.optional_payload and payload == "null"):
+            return ()
+        return (self.payload.decode(payload),)
+
+    def key_of(self, payload: Any) -> str | None:
+        """The idempotency key that the workflow derives from a payload, or None if it declares none. Raises
+        InvalidInput where it can't."""
+        if self.idempotency_key is None:
+            return None
+        try:
+            key = self.idempotency_key(payload) if self.takes_payload else self.idempotency_key()
+        except Exception as error:
+            raise InvalidInput(f"workflow {self.name} can't derive its idempotency key: {error!r}") from error
+        if not isinstance(key, str) or not key:
+            raise InvalidInput(
+                f"the idempotency key of workflow {self.name} is text and not empty, not {key!r}"
+            )
+        return key
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        run = current_run()
+        if run is None:
+            return cast(Coroutine[Any, Any, R], self.function(*args, **kwargs))
+        return cast(Steps, run).descend(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name} version {self.version}>"
+
+
+def execution_id(workflow: str, key: str) -> str:
+    """The first 16 bytes, in hex, of SHA-256 of `<workflow>-<idempotency key>`."""
+    return hashlib.sha256(f"{workflow}-{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def is_execution_id(text: str) -> bool:
+    """Whether `text` has the form of an execution's id."""
+    return re.fullmatch(r"[0-9a-f]{32}", text) is not None
+
+
+def checked_name(name: str, what: str) -> str:
+    """`name`, if it may name a step. Raises ValueError with the rule."""
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
+        raise ValueError(f"the name of a {what} is 1 to {MAX_NAME} printable characters, not {name!r}")
+    if "#" in name:
+        raise ValueError(f"the name of a {what} may not contain '#', which numbers its calls: {name!r}")
+    return name
+
+
+class Registry:
+    """The workflows of an app, by name and version. The last one given of a name is the one that starts run."""
+
+    def __init__(self, workflows: Sequence[Workflow[Any, Any]]) -> None:
+        self._versions: dict[tuple[str, str], Workflow[Any, Any]] = {}
+        self._current: dict[str, Workflow[Any, Any]] = {}
+        for workflow in workflows:
+            if not isinstance(workflow, Workflow):
+                raise TypeError(f"a registry takes functions decorated with @workflow, not {workflow!r}")
+            if (workflow.name, workflow.version) in self._versions:
+                raise ValueError(f"{workflow!r} is registered twice: give one another name or version")
+            _ = (
+                workflow.payload,
+                workflow.result,
+            )  # resolve the annotations now: a bad one must fail the start-up
+            self._versions[workflow.name, workflow.version] = workflow
+            self._current[workflow.name] = workflow
+
+    def find(self, name: str, version: str) -> Workflow[Any, Any] | None:
+        """The workflow that an execution was started with."""
+        return self._versions.get((name, version))
+
+    def current(self, name: str) -> Workflow[Any, Any] | None:
+        """The workflow that a new execution starts with."""
+        return self._current.get(name)
+
+    def names(self) -> list[str]:
+        """The names that can be started."""
+        return sorted(self._current)

@@ -1,0 +1,138 @@
+"""Every error of the engine, by who has to act on it.
+
+    Exception
+    ├── Failure                 base of the user's own typed failures: an answer, not a fault
+    ├── ActivityError           what any other exception of an activity becomes in the workflow
+    ├── EncodingError           a value can't be stored as its declared type (the author's code)
+    ├── TooLarge                a value or document passes the store's limit (the author's code)
+    ├── Fault                   the deployment is at fault: the execution is suspended, never failed
+    │   ├── NonDeterminism      the code no longer matches the recorded history
+    │   ├── NotDurable          the workflow awaited something that can't be replayed
+    │   ├── DecodingError       a stored value doesn't fit today's types
+    │   ├── Stuck               the workflow waits for something that nothing can bring
+    │   ├── Quarantined         the execution keeps killing its drivers
+    │   └── MissingDocument     the store no longer holds what the execution was told it holds
+    ├── ClientError             a request can't be met: says which and why
+    │   ├── UnknownWorkflow, UnknownExecution, UnknownDeferred
+    │   ├── InvalidInput        names the field
+    │   └── AlreadyCompleted, AlreadyResolved
+    └── StoreError
+        ├── Conflict            another writer changed the document first: read again
+        ├── Taken               a document of that id exists already
+        ├── Missing             no such document
+        └── Unavailable         the store can't be reached, or its answer was lost: the write may have landed
+
+`Failure` has its own file, failures.py.
+"""
+
+from __future__ import annotations
+
+
+class ActivityError(Exception):
+    """An activity failed with an exception that the workflow's author didn't declare.
+
+    `type_name` is the exception's class name, `message` its text, `traceback` the text of its traceback in the
+    activity, and `__cause__` the exception that caused it, in the same form.
+    """
+
+    def __init__(self, type_name: str, message: str, traceback: str = "") -> None:
+        super().__init__(type_name, message, traceback)
+        self.type_name = type_name
+        self.message = message
+        self.traceback = traceback
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}" if self.message else self.type_name
+
+
+class EncodingError(TypeError):
+    """A value can't be stored as the type that its place declares. Names the place, the type and the reason."""
+
+
+class TooLarge(ValueError):
+    """A value is larger than a document may be. Names the place, its size and the limit, in bytes."""
+
+
+class Fault(Exception):
+    """The deployment, not the workflow, is at fault. The execution is suspended with this as its cause; nothing
+    that was recorded changes; a corrected deployment and `resume` carry on."""
+
+
+class NonDeterminism(Fault):
+    """The workflow's code asked for something else than what its history records."""
+
+
+class NotDurable(Fault):
+    """The workflow used something that a replay can't repeat. The message names the call and the cure."""
+
+
+class DecodingError(Fault):
+    """A stored value can't be read as the type that today's code declares."""
+
+
+class Stuck(Fault):
+    """The workflow is waiting, but for nothing that a step, a timer or the outside can ever bring."""
+
+
+class Quarantined(Fault):
+    """The execution was claimed a set number of times without any progress: its driver dies each time."""
+
+
+class MissingDocument(Fault):
+    """The execution counts more documents than the store returns, however often it is asked."""
+
+
+class ClientError(Exception):
+    """A request that can't be met. The message says what was wrong and what to do."""
+
+
+class UnknownWorkflow(ClientError):
+    """No workflow of that name is registered."""
+
+
+class UnknownExecution(ClientError):
+    """No execution of that id exists (it may have been purged)."""
+
+
+class UnknownDeferred(ClientError):
+    """No deferred of that name is declared."""
+
+
+class InvalidInput(ClientError):
+    """The input doesn't fit the declared type. `fields` lists (field, what is wrong)."""
+
+    def __init__(self, message: str, fields: list[tuple[str, str]] | None = None) -> None:
+        super().__init__(message)
+        self.fields = fields or []
+
+
+class AlreadyCompleted(ClientError):
+    """The execution has ended: it takes no more input."""
+
+
+class AlreadyResolved(ClientError):
+    """The deferred was resolved with another value before. `first` is the JSON text of that value or error."""
+
+    def __init__(self, message: str, first: str) -> None:
+        super().__init__(message)
+        self.first = first
+
+
+class StoreError(Exception):
+    """Base of what a store may raise."""
+
+
+class Conflict(StoreError):
+    """Another writer changed the document since it was read. Nothing was written."""
+
+
+class Taken(StoreError):
+    """A document with that id was written by someone else. Nothing was written."""
+
+
+class Missing(StoreError):
+    """No such document."""
+
+
+class Unavailable(StoreError):
+    """The store didn't answer in a way that tells what happened: the write may have landed or not."""

@@ -1,0 +1,352 @@
+"""One execution's code in memory: events go in, what it waits for and its outcome come out.
+
+Rules:
+1. No I/O, no clock, no store, no randomness that isn't seeded by the execution's id.
+2. Events are applied one at a time, and the loop runs until it is idle after each: live as in replay.
+3. An event must answer a step that the code waits for now, asked with the same digest. Otherwise the code has
+   changed: NonDeterminism. Nothing is guessed.
+4. Values are decoded from what is stored before the code sees them, live as in replay.
+5. A Fault (of the deployment) ends the run without an outcome; only the workflow's own end makes an outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import hashlib
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from engine.clock import FAR_FUTURE, from_seconds
+from engine.codec import digest
+from engine.definition import Activity, Deferred, Workflow
+from engine.errors import EncodingError, NonDeterminism, NotDurable, TooLarge
+from engine.events import AttemptFailed, Event, Interrupted, StepKind, StepResolved
+from engine.failures import ErrorRecord, rebuild, record
+from engine.loop import DurableFuture, DurableLoop, DurableTimer
+
+OutcomeKind = Literal["completed", "failed", "interrupted", "terminated"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an execution ended: `value` (JSON text) when it completed, otherwise `error`."""
+
+    kind: OutcomeKind
+    value: str | None = None
+    error: ErrorRecord | None = None
+
+
+@dataclass(eq=False)
+class Step:
+    """Something that the code waits for."""
+
+    kind: StepKind
+    id: str
+    digest: str
+
+    @property
+    def key(self) -> tuple[StepKind, str]:
+        return self.kind, self.id
+
+
+@dataclass(eq=False)
+class ActivityStep(Step):
+    """A call of an activity. `attempts` have failed so far; the next one is due at `retry_at`, if that is set."""
+
+    activity: Activity[Any, Any]
+    arguments: dict[str, str]
+    future: DurableFuture
+    attempts: int = 0
+    retry_at: datetime | None = None
+
+
+@dataclass(eq=False)
+class TimerStep(Step):
+    """A timer of the loop, due at `due`."""
+
+    timer: DurableTimer
+    due: datetime
+
+
+@dataclass(eq=False)
+class DeferredStep(Step):
+    """A deferred that someone waits for."""
+
+    deferred: Deferred[Any]
+    waiters: list[DurableFuture] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line that the workflow logged in the turn of the event with that number."""
+
+    turn: int
+    level: int
+    message: str
+    args: tuple[Any, ...]
+    extra: dict[str, Any] | None
+
+
+class Run:
+    """A workflow's code, brought to where its events left it.
+
+    `payload` is JSON text; `started_at` the time at which the code sees itself begin.
+    """
+
+    def __init__(
+        self, workflow: Workflow[Any, Any], execution_id: str, payload: str, started_at: datetime
+    ) -> None:
+        self.workflow = workflow
+        self.execution_id = execution_id
+        self.outcome: Outcome | None = None
+        self.interrupted = False
+        self.turn = 0
+        """The number of the event that was applied last; 0 is the beginning."""
+        self.activities: dict[str, ActivityStep] = {}
+        self.timers: dict[str, TimerStep] = {}
+        self.deferreds: dict[str, DeferredStep] = {}
+        self.asked: list[ActivityStep] = []
+        """Activities that the code asked for since the owner last emptied this list."""
+        self.dropped: list[ActivityStep] = []
+        """Activities that the code stopped waiting for since the owner last emptied this list."""
+        self.log: list[LogLine] = []
+        seed = hashlib.sha256(execution_id.encode()).digest()
+        self.random = random.Random(seed)
+        self.loop = DurableLoop(started_at.timestamp(), self)
+        self._payload = payload
+        self._calls: Counter[str] = Counter()
+        self._named: dict[str, Activity[Any, Any]] = {}
+        self._received: dict[str, StepResolved] = {}
+        self._main: asyncio.Task[Any] | None = None
+
+    # -- the owner's side --
+
+    def begin(self) -> None:
+        """Run the code to its first wait. Raises a Fault if the deployment can't run it."""
+        arguments = self.workflow.arguments(self._payload)
+        self._main = self.loop.create_task(
+            self.workflow.function(*arguments), name="workflow", context=contextvars.Context()
+        )
+        self._run_until_idle()
+
+    def apply(self, event: Event) -> None:
+        """Let one event happen, and run the code until it waits again. Raises a Fault."""
+        self.turn += 1
+        self.loop.now = max(self.loop.now, event.at.timestamp())
+        match event:
+            case StepResolved():
+                self._resolve(event)
+            case AttemptFailed():
+                step = self._expected("activity", event.step, event.digest, event)
+                assert isinstance(step, ActivityStep)
+                step.attempts, step.retry_at = event.attempt, event.retry_at
+                return
+            case Interrupted():
+                self._interrupt()
+            case _:
+                return
+        self._run_until_idle()
+
+    def is_open(self, kind: StepKind, step: str) -> bool:
+        """Whether the code waits for that step now."""
+        return step in self._open(kind)
+
+    @property
+    def now(self) -> datetime:
+        """The time that the code sees."""
+        return from_seconds(self.loop.now)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the code waits for anything that can still come."""
+        return bool(self.activities or self.timers or self.deferreds)
+
+    def close(self) -> None:
+        """Drop the code. Nothing that it does on its way out is seen."""
+        self.loop.close()
+
+    # -- the code's side (engine.definition.Steps, engine.loop.Timers) --
+
+    async def perform(
+        self, activity: Activity[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A call of an activity. Raises EncodingError before anything is asked, if an argument can't be stored."""
+        if self._named.setdefault(activity.name, activity) is not activity:
+            raise self.loop.declare(
+                NotDurable(f"two different activities are named {activity.name!r}: give one another name")
+            )
+        arguments, fingerprint = activity.signature.encode(args, kwargs)
+        step = ActivityStep(
+            "activity",
+            self._number(activity.name),
+            fingerprint,
+            activity,
+            arguments,
+            self.loop.create_future(),
+        )
+        if not self.loop.is_closed():
+            self.activities[step.id] = step
+            self.asked.append(step)
+        try:
+            return await step.future
+        finally:
+            if self.activities.pop(step.id, None) is not None:
+                self.dropped.append(step)
+
+    async def receive(self, deferred: Deferred[Any]) -> Any:
+        """A deferred's value. Awaited again, it is the same value, at once."""
+        if deferred.name in self._received:
+            return self._value(self._received[deferred.name], deferred.codec.decode)
+        step = self.deferreds.get(deferred.name)
+        if step is None:
+            step = DeferredStep("deferred", deferred.name, "", deferred)
+            if not self.loop.is_closed():
+                self.deferreds[deferred.name] = step
+        waiter = self.loop.create_future()
+        step.waiters.append(waiter)
+        try:
+            return await waiter
+        finally:
+            step.waiters.remove(waiter)
+            if not step.waiters:
+                self.deferreds.pop(step.id, None)
+
+    async def descend(self, workflow: Workflow[Any, Any], args: Any, kwargs: Any) -> Any:
+        """A child workflow."""
+        raise self.loop.declare(NotDurable(f"workflow {workflow.name!r} can't be called inside a workflow"))
+
+    def timer_opened(self, timer: DurableTimer) -> None:
+        delay = timer.when() - self.loop.now
+        timer.key = self._number("timer")
+        # Whole milliseconds, rounded up: a timer never fires before its time.
+        due = (
+            from_seconds(math.ceil(round(timer.when() * 1000, 3)) / 1000)
+            if math.isfinite(delay)
+            else FAR_FUTURE
+        )
+        self.timers[timer.key] = TimerStep("timer", timer.key, digest(round(delay, 3)), timer, due)
+
+    def timer_closed(self, timer: DurableTimer) -> None:
+        self.timers.pop(timer.key, None)
+
+    def write_log(
+        self, level: int, message: str, args: tuple[Any, ...], extra: dict[str, Any] | None
+    ) -> None:
+        """A line for the workflow's log."""
+        if not self.loop.is_closed():
+            self.log.append(LogLine(self.turn, level, message, args, extra))
+
+    # -- inside --
+
+    def _resolve(self, event: StepResolved) -> None:
+        step = self._expected(event.kind, event.step, event.digest, event)
+        match step:
+            case TimerStep():
+                del self.timers[step.id]
+                self.loop.now = max(self.loop.now, min(step.timer.when(), FAR_FUTURE.timestamp()))
+                self.loop.fire(step.timer)
+            case ActivityStep():
+                activity = step.activity
+                result = self._result(event, activity.signature.result.decode, activity.raises)
+                del self.activities[step.id]
+                _settle(step.future, result)
+            case DeferredStep():
+                self._received[step.id] = event
+                del self.deferreds[step.id]
+                for waiter in step.waiters:
+                    _settle(waiter, self._result(event, step.deferred.codec.decode, ()))
+
+    def _interrupt(self) -> None:
+        self.interrupted = True
+        assert self._main is not None
+        if self._main.done():
+            self.outcome = None
+        else:
+            self._main.cancel("the execution was interrupted")
+
+    def _run_until_idle(self) -> None:
+        self.loop.run_until_idle()
+        assert self._main is not None
+        if self._main.done() and self.outcome is None:
+            self.outcome = self._end(self._main)
+
+    def _end(self, main: asyncio.Task[Any]) -> Outcome:
+        error: BaseException | None = None
+        value: str | None = None
+        if main.cancelled():
+            error = asyncio.CancelledError("the workflow cancelled itself")
+        elif (error := main.exception()) is None:
+            try:
+                value, _ = self.workflow.result.round_trip(main.result())
+            except (EncodingError, TooLarge) as problem:
+                error = problem
+        if self.interrupted:
+            return Outcome("interrupted", error=None if main.cancelled() or error is None else record(error))
+        return Outcome("completed", value=value) if error is None else Outcome("failed", error=record(error))
+
+    def _expected(self, kind: StepKind, id: str, fingerprint: str, event: Event) -> Step:
+        step = self._open(kind).get(id)
+        if step is not None and step.digest == fingerprint:
+            return step
+        found = f"{kind} {id!r}"
+        if step is not None:
+            reason = f"now asks {found} with another input (digest {step.digest}, recorded {fingerprint})"
+        elif self.outcome is not None:
+            reason = f"has ended by then ({self.outcome.kind})"
+        elif waiting := [f"{s.kind} {s.id!r}" for s in self._all_open()]:
+            reason = f"now waits for {', '.join(waiting[:5])}" + (" and others" if len(waiting) > 5 else "")
+        else:
+            reason = "now waits for nothing"
+        what = "a failed attempt of" if isinstance(event, AttemptFailed) else "the end of"
+        raise NonDeterminism(
+            f"event {self.turn} of the history records {what} {found}, but the code of {self.workflow!r} {reason}. Its "
+            "steps were renamed, added, removed or reordered since. Deploy the code that wrote this history (or "
+            "register the new code as another version), then resume."
+        )
+
+    def _open(self, kind: StepKind) -> dict[str, Any]:
+        match kind:
+            case "activity":
+                return self.activities
+            case "timer":
+                return self.timers
+            case "deferred":
+                return self.deferreds
+            case _:
+                return {}
+
+    def _all_open(self) -> list[Step]:
+        return [*self.activities.values(), *self.timers.values(), *self.deferreds.values()]
+
+    def _number(self, name: str) -> str:
+        self._calls[name] += 1
+        return name if self._calls[name] == 1 else f"{name}#{self._calls[name]}"
+
+    def _value(self, event: StepResolved, decode: Callable[[str], Any]) -> Any:
+        value, error = self._result(event, decode, ())
+        if error is not None:
+            raise error
+        return value
+
+    def _result(
+        self, event: StepResolved, decode: Callable[[str], Any], raises: tuple[type[BaseException], ...]
+    ) -> tuple[Any, BaseException | None]:
+        if event.error is not None:
+            return None, rebuild(event.error, raises)
+        return decode(event.value or "null"), None
+
+
+def _settle(future: DurableFuture, result: tuple[Any, BaseException | None]) -> None:
+    if future.done():  # cancelled in the same turn
+        return
+    value, error = result
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)

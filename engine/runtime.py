@@ -1,0 +1,86 @@
+"""The composition root: settings to store, registry, worker and client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from engine.client import Client
+from engine.clock import Clock, SystemClock
+from engine.definition import Registry, Workflow
+from engine.settings import Settings
+from engine.store.base import Store
+from engine.store.feed import ChangeFeed
+from engine.store.sqlite import SqliteStore
+from engine.worker import Worker
+
+DEFAULT_FILE = ".data/workflows.sqlite"
+
+
+class Runtime:
+    """The engine in one process. Build it at import; its store is opened on the running loop, at first use.
+
+    `workflows` are those that this app runs; a bad declaration among them raises here, so that the app doesn't start.
+    `store` makes the store, when it is first needed.
+    """
+
+    def __init__(
+        self,
+        workflows: Sequence[Workflow[Any, Any]],
+        store: Callable[[], Store],
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.registry = Registry(workflows)
+        self.settings = settings or Settings()
+        self._make_store = store
+        self._clock = clock or SystemClock()
+        self._parts: tuple[Store, Worker, Client] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @classmethod
+    def from_environment(
+        cls, workflows: Sequence[Workflow[Any, Any]], environment: Mapping[str, str]
+    ) -> Runtime:
+        """The runtime that the app's settings describe: `WORKFLOWS_FILE` names a SQLite file. Raises ValueError that
+        names a setting which makes no sense."""
+        path = environment.get("WORKFLOWS_FILE") or DEFAULT_FILE
+        return cls(workflows, lambda: SqliteStore(path), Settings.from_environment(environment))
+
+    @property
+    def store(self) -> Store:
+        """The store, opened."""
+        return self._open()[0]
+
+    @property
+    def worker(self) -> Worker:
+        """What drives executions in this process."""
+        return self._open()[1]
+
+    @property
+    def client(self) -> Client:
+        """What starts executions and speaks to them."""
+        return self._open()[2]
+
+    async def change_feed(self) -> ChangeFeed:
+        """The store's change feed, for a host that has to read it itself."""
+        return self.store.change_feed()
+
+    async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
+        """Let go of every execution, and of the store."""
+        if self._parts is not None:
+            store, worker, _ = self._parts
+            await worker.close(grace)
+            await store.close()
+            self._parts = None
+
+    def _open(self) -> tuple[Store, Worker, Client]:
+        loop = asyncio.get_running_loop()
+        if self._parts is None or self._loop is not loop:
+            store = self._make_store()
+            worker = Worker(store, self.registry, self.settings, self._clock)
+            self._parts = store, worker, Client(store, self.registry, self.settings, self._clock, worker)
+            self._loop = loop
+        return self._parts

@@ -1,0 +1,58 @@
+"""The engine's settings, read from the environment once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the engine drives. Every duration may be shortened in tests."""
+
+    lease: timedelta = timedelta(seconds=30)
+    """How long a claim holds without a heartbeat; heartbeats come each third of it."""
+    skew: timedelta = timedelta(seconds=5)
+    """How far the clocks of two machines may be apart."""
+    hold: timedelta = timedelta(seconds=2)
+    """A timer or retry that is due sooner than this is waited for in memory; a later one suspends the execution."""
+    first_look: timedelta = timedelta(seconds=5)
+    """When the sweep looks at a new execution that nobody has claimed."""
+    max_claims: int = 5
+    """Claims in a row without progress after which an execution is quarantined."""
+    max_drives: int = 64
+    """Executions that one process drives at a time."""
+    batch_budget: timedelta = timedelta(seconds=20)
+    """How long a batch of the change feed, or a sweep, may hold its trigger."""
+    page: int = 100
+    """Executions that the sweep asks for at a time."""
+    activity_threads: int = 32
+    """Sync activities that run at a time in one process."""
+
+    @property
+    def heartbeat(self) -> timedelta:
+        """The time between two heartbeats."""
+        return self.lease / 3
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_MAX_CLAIMS` and `ENGINE_MAX_DRIVES`. Raises
+        ValueError that names the setting."""
+
+        def number(name: str, default: float, least: float) -> float:
+            text = environment.get(name, "").strip()
+            try:
+                value = float(text) if text else default
+            except ValueError:
+                value = -1
+            if value < least:
+                raise ValueError(f"setting {name} is a number of at least {least:g}, not {text!r}")
+            return value
+
+        return cls(
+            lease=timedelta(seconds=number("ENGINE_LEASE_SECONDS", cls.lease.total_seconds(), 1)),
+            skew=timedelta(seconds=number("ENGINE_SKEW_SECONDS", cls.skew.total_seconds(), 0)),
+            max_claims=int(number("ENGINE_MAX_CLAIMS", cls.max_claims, 1)),
+            max_drives=int(number("ENGINE_MAX_DRIVES", cls.max_drives, 1)),
+        )

@@ -1,0 +1,194 @@
+"""The worker: claims executions and drives them, for the change feed, the sweep, and whoever asks.
+
+Rules:
+1. The feed and the sweep are hints. What is driven is decided by the exec document alone, and by a claim under its
+   etag: a stale hint costs a conflict, never a wrong claim.
+2. One poisoned document never fails or blocks the others.
+3. A batch has a budget of time: what is between two steps when it ends is released, a long activity goes on under its
+   heartbeat without holding the trigger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import random
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from engine.clock import Clock
+from engine.definition import Registry
+from engine.documents import SCHEMA, Execution
+from engine.drive import Drive, Host
+from engine.errors import Conflict, Missing
+from engine.settings import Settings
+from engine.store.base import Store, parse_executions
+
+CLAIM_TRIES = 3
+"""Claims of one execution in a row that may meet a newer version of it."""
+
+_log = logging.getLogger("engine")
+
+
+class Worker:
+    """Drives executions in this process."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        settings: Settings,
+        clock: Clock,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._clock = clock
+        self._threads = concurrent.futures.ThreadPoolExecutor(
+            settings.activity_threads, thread_name_prefix="activity"
+        )
+        self._host = Host(store, clock, settings, self._threads, chance or random.Random())
+        self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
+        self._places = asyncio.Semaphore(settings.max_drives)
+        self._closing = False
+        self._unknown: set[tuple[str, str]] = set()
+
+    def start(self, execution: Execution) -> asyncio.Task[None]:
+        """Begin to drive an execution, if there is something to do that nobody does. The task ends when the drive
+        does, and raises StoreError only if the claim could not be made."""
+        return asyncio.create_task(self._drive(execution), name=f"drive {execution.execution_id}")
+
+    async def drive(self, execution: Execution) -> None:
+        """Drive an execution for as long as there is something to do in it. Raises StoreError as `start` does."""
+        await self.start(execution)
+
+    async def drive_changes(self, documents: Iterable[Mapping[str, Any]]) -> None:
+        """Drive what changed: a batch of the change feed, any documents of the container.
+
+        Returns when each execution of it was let go, or goes on with a long activity. Raises StoreError if the store
+        can't be reached: the batch should then be given again.
+        """
+        newest: dict[str, Execution] = {}
+        for execution in parse_executions(dict(document) for document in documents):
+            newest[execution.execution_id] = execution
+        await self._drive_all(list(newest.values()))
+
+    async def sweep(self) -> int:
+        """Drive what is due: leases that expired, timers, news that nobody delivered. Returns how many executions
+        were looked at. Raises StoreError if the store can't be reached."""
+        deadline = self._clock.now() + self._settings.batch_budget
+        looked_at, continuation = 0, None
+        while self._clock.now() < deadline and not self._closing:
+            page = await self._store.due(self._clock.now(), self._settings.page, continuation)
+            looked_at += len(page.executions)
+            await self._drive_all(page.executions)
+            continuation = page.continuation
+            if continuation is None:
+                break
+        return looked_at
+
+    def running(self, execution_id: str) -> asyncio.Task[None] | None:
+        """The drive of that execution in this process, if there is one."""
+        held = self._drives.get(execution_id)
+        return held[1] if held else None
+
+    def notify(self, execution: Execution) -> bool:
+        """Tell a drive in this process that its exec document changed. False if there is no such drive."""
+        held = self._drives.get(execution.execution_id)
+        if held is not None:
+            held[0].notify(execution)
+        return held is not None
+
+    async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
+        """Stop: claim no more, give running activities `grace` to end, then let everything go. An activity that is
+        cut off leaves no trace and runs again elsewhere."""
+        self._closing = True
+        for drive, _ in self._drives.values():
+            drive.drain()
+        await self._wait_for_drives(grace)
+        for drive, _ in self._drives.values():
+            drive.cut()
+        await self._wait_for_drives(timedelta(seconds=5))
+        for _, task in self._drives.values():
+            task.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _wait_for_drives(self, seconds: timedelta) -> None:
+        tasks = [task for _, task in self._drives.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds.total_seconds())
+
+    async def _drive_all(self, executions: list[Execution]) -> None:
+        tasks = [self.start(execution) for execution in executions]
+        if not tasks:
+            return
+        done, late = await asyncio.wait(tasks, timeout=self._settings.batch_budget.total_seconds())
+        for execution in executions:
+            if (held := self._drives.get(execution.execution_id)) is not None and held[1] in late:
+                held[0].drain()
+        # What is between two steps lets go at once; an activity may take as long as it likes.
+        while between := [t for t in late if not t.done() and not self._is_busy(t)]:
+            await asyncio.wait(between, timeout=1, return_when=asyncio.FIRST_COMPLETED)
+        unreachable = [error for task in done if (error := task.exception()) is not None]
+        if unreachable:
+            raise unreachable[0]
+
+    def _is_busy(self, task: asyncio.Task[None]) -> bool:
+        return any(drive.is_busy for drive, held in self._drives.values() if held is task)
+
+    async def _drive(self, execution: Execution) -> None:
+        if self._closing or self.notify(execution):
+            return
+        async with self._places:
+            drive = await self._claim(execution)
+            if drive is None:
+                return
+            task = asyncio.current_task()
+            assert task is not None
+            self._drives[execution.execution_id] = (drive, task)
+            try:
+                await drive.run()
+            finally:
+                if self._drives.get(execution.execution_id, (None,))[0] is drive:
+                    del self._drives[execution.execution_id]
+
+    async def _claim(self, execution: Execution) -> Drive | None:
+        settings = self._settings
+        for _ in range(CLAIM_TRIES):
+            now = self._clock.now()
+            workflow = self._registry.find(execution.workflow, execution.version)
+            if workflow is None or execution.schema_version > SCHEMA:
+                self._leave_alone(execution)
+                return None
+            if self._closing or not execution.is_runnable(now, settings.skew):
+                return None
+            fresh, takeover = execution.is_fresh, execution.worker is not None
+            try:
+                claimed = await self._store.replace(
+                    execution.claimed(uuid.uuid4().hex, now, settings.lease, settings.skew)
+                )
+            except Conflict:
+                with contextlib.suppress(Missing):
+                    execution = await self._store.read(execution.execution_id)
+                    continue
+                return None
+            except Missing:
+                return None
+            return Drive(self._host, workflow, claimed, fresh, takeover)
+        return None
+
+    def _leave_alone(self, execution: Execution) -> None:
+        kind = (execution.workflow, execution.version)
+        if kind not in self._unknown:
+            self._unknown.add(kind)
+            _log.warning(
+                "execution %s is left alone: this deployment has no workflow %r version %r (schema %d)",
+                execution.execution_id,
+                *kind,
+                execution.schema_version,
+            )
