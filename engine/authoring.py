@@ -142,9 +142,7 @@ class _WorkflowWords:
         """The id of this execution."""
         return _run("workflow.execution_id()").execution_id
 
-    def as_completed(
-        self, awaitables: Iterable[Awaitable[R]], *, timeout: float | None = None
-    ) -> Iterator[Any]:
+    def as_completed(self, awaitables: Iterable[Awaitable[R]], *, timeout: float | None = None) -> Iterator[Any]:
         """As `asyncio.as_completed`, which starts bare coroutines in the order of their memory addresses; this one
         starts them in the order given."""
         _run("workflow.as_completed()")

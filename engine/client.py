@@ -74,18 +74,14 @@ class Client:
         self._clock = clock
         self._worker = worker
 
-    async def start(
-        self, workflow: str | Workflow[Any, Any], payload: Any = None, *, key: str | None = None
-    ) -> Status:
+    async def start(self, workflow: str | Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> Status:
         """Start a workflow, once for each idempotency key: the one given, or else the workflow's own.
 
         Starting again returns the execution that there is, running or ended, whatever its payload: the first one wins.
         Raises UnknownWorkflow, and EncodingError or TooLarge for a payload that can't be stored.
         """
         found = self._find(workflow)
-        text, value = (found.payload if found.takes_payload else Codec(None, "the payload")).round_trip(
-            payload
-        )
+        text, value = (found.payload if found.takes_payload else Codec(None, "the payload")).round_trip(payload)
         return await self._start(found, value, text, key)
 
     async def start_json(self, name: str, text: str, *, key: str | None = None) -> Status:
@@ -120,9 +116,7 @@ class Client:
             status = await self.poll(execution_id)
         return status
 
-    async def run(
-        self, workflow: str | Workflow[Any, Any], payload: Any = None, *, key: str | None = None
-    ) -> Status:
+    async def run(self, workflow: str | Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> Status:
         """Start a workflow and drive it in this process until it ends, waits or is driven elsewhere."""
         status = await self.start(workflow, payload, key=key)
         await self.drive(status.execution)

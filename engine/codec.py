@@ -186,9 +186,7 @@ def digest(data: Any) -> str:
 
 
 def _problems(error: ValidationError) -> list[tuple[str, str]]:
-    return [
-        (".".join(str(part) for part in item["loc"][1:]) or "(value)", item["msg"]) for item in error.errors()
-    ]
+    return [(".".join(str(part) for part in item["loc"][1:]) or "(value)", item["msg"]) for item in error.errors()]
 
 
 def _refuse_nan(data: Any) -> None:

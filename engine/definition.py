@@ -57,21 +57,13 @@ class Activity(Generic[P, R]):
         timeout: timedelta | None,
         raises: Sequence[type[BaseException]],
     ) -> None:
-        if (
-            not callable(function)
-            or inspect.isasyncgenfunction(function)
-            or inspect.isgeneratorfunction(function)
-        ):
+        if not callable(function) or inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
             raise TypeError(f"@activity takes a function or an async function, not {function!r}")
         if timeout is not None and timeout <= timedelta(0):
             raise ValueError(f"the timeout of an activity is more than zero, not {timeout}")
         for declared in raises:
-            if not issubclass(declared, Exception) or issubclass(
-                declared, StopIteration | StopAsyncIteration
-            ):
-                raise TypeError(
-                    f"raises= takes exception classes that a coroutine may raise, not {declared!r}"
-                )
+            if not issubclass(declared, Exception) or issubclass(declared, StopIteration | StopAsyncIteration):
+                raise TypeError(f"raises= takes exception classes that a coroutine may raise, not {declared!r}")
         functools.update_wrapper(cast(Any, self), function)
         self.function = function
         self.name = checked_name(name or function.__name__, "activity")
@@ -163,19 +155,13 @@ class Workflow(Generic[P, R]):
         if not inspect.iscoroutinefunction(function):
             raise TypeError(f"@workflow takes an async function, not {function!r}")
         parameters = list(inspect.signature(function).parameters.values())
-        if len(parameters) > 1 or any(
-            p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
-        ):
-            raise TypeError(
-                f"workflow {function.__name__} takes one payload or none: put several values in one model"
-            )
+        if len(parameters) > 1 or any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
+            raise TypeError(f"workflow {function.__name__} takes one payload or none: put several values in one model")
         functools.update_wrapper(cast(Any, self), function)
         self.function = function
         self.name = checked_name(name or function.__name__, "workflow")
         if not re.fullmatch(r"[\w.]+", self.name):
-            raise ValueError(
-                f"the name of a workflow has letters, digits, '_' and '.' only, not {self.name!r}"
-            )
+            raise ValueError(f"the name of a workflow has letters, digits, '_' and '.' only, not {self.name!r}")
         self.version = version
         self.idempotency_key = idempotency_key
         self.options = options
@@ -212,9 +198,7 @@ class Workflow(Generic[P, R]):
         except Exception as error:
             raise InvalidInput(f"workflow {self.name} can't derive its idempotency key: {error!r}") from error
         if not isinstance(key, str) or not key:
-            raise InvalidInput(
-                f"the idempotency key of workflow {self.name} is text and not empty, not {key!r}"
-            )
+            raise InvalidInput(f"the idempotency key of workflow {self.name} is text and not empty, not {key!r}")
         return key
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:

@@ -139,18 +139,11 @@ class Execution(Record):
     @property
     def is_fresh(self) -> bool:
         """Whether nothing has happened to it yet: there is nothing to load."""
-        return (
-            not (self.history_length or self.inbox_count or self.wake or self.attempts)
-            and self.payload is not None
-        )
+        return not (self.history_length or self.inbox_count or self.wake or self.attempts) and self.payload is not None
 
     def is_leased(self, now: datetime, skew: timedelta) -> bool:
         """Whether someone drives it. Clocks may be `skew` apart."""
-        return (
-            self.worker is not None
-            and self.lease_expires_at is not None
-            and now <= self.lease_expires_at + skew
-        )
+        return self.worker is not None and self.lease_expires_at is not None and now <= self.lease_expires_at + skew
 
     def is_runnable(self, now: datetime, skew: timedelta) -> bool:
         """Whether there is something to do that nobody is doing."""
@@ -208,9 +201,7 @@ class Execution(Record):
         return self._changed(now, **({"worker": None, "lease_expires_at": None, "attempts": 0} | changes))
 
     def _changed(self, now: datetime, **changes: Any) -> Execution:
-        return self.model_copy(
-            update={"updated_at": max(now, self.created_at), "op": uuid.uuid4().hex, **changes}
-        )
+        return self.model_copy(update={"updated_at": max(now, self.created_at), "op": uuid.uuid4().hex, **changes})
 
 
 class Chunk(Record):
@@ -220,9 +211,7 @@ class Chunk(Record):
 
     @classmethod
     def of(cls, execution_id: str, number: int, events: Sequence[Event]) -> Chunk:
-        return cls(
-            id=f"history::{number:08d}", execution_id=execution_id, events=dump_events(list(events))
-        ).with_op()
+        return cls(id=f"history::{number:08d}", execution_id=execution_id, events=dump_events(list(events))).with_op()
 
     @property
     def number(self) -> int:
@@ -233,9 +222,7 @@ class Chunk(Record):
         try:
             return load_events(self.events)
         except ValidationError as error:
-            raise DecodingError(
-                f"document {self.id} holds events that this version can't read: {error}"
-            ) from None
+            raise DecodingError(f"document {self.id} holds events that this version can't read: {error}") from None
 
 
 class InboxItem(Record):
@@ -275,9 +262,7 @@ def inbox_id(kind: str, name: str) -> str:
     """The id of an inbox document. Raises ValueError where a store would not take it."""
     id = f"{kind}::{quote(name, safe='', errors='surrogatepass')}"
     if len(id.encode()) > MAX_ID_BYTES:
-        raise ValueError(
-            f"the name {name[:50]!r}… is too long: its quoted form may have {MAX_ID_BYTES} bytes"
-        )
+        raise ValueError(f"the name {name[:50]!r}… is too long: its quoted form may have {MAX_ID_BYTES} bytes")
     return id
 
 

@@ -124,13 +124,9 @@ class Drive:
         except LeaseLost as lost:
             _log.info("execution %s: stopped driving: %s", self.execution.execution_id, lost)
         except StoreError as error:
-            _log.warning(
-                "execution %s: stopped driving, its lease will expire: %s", self.execution.execution_id, error
-            )
+            _log.warning("execution %s: stopped driving, its lease will expire: %s", self.execution.execution_id, error)
         except Exception:
-            _log.exception(
-                "execution %s: the driver failed, its lease will expire", self.execution.execution_id
-            )
+            _log.exception("execution %s: the driver failed, its lease will expire", self.execution.execution_id)
         finally:
             self._cancel_activities()
             if self._run is not None:
@@ -166,9 +162,7 @@ class Drive:
             return
         loaded = await self._read_partition()
         while self._takeover:
-            seal = Chunk.of(
-                self.execution.execution_id, len(loaded.chunks), [Takeover(self._now(), self._token)]
-            )
+            seal = Chunk.of(self.execution.execution_id, len(loaded.chunks), [Takeover(self._now(), self._token)])
             try:
                 await self._host.store.append(seal)
             except Taken:
@@ -181,13 +175,7 @@ class Drive:
         self._payload = loaded.input.value if loaded.input else self.execution.payload or "null"
         self._history = [event for chunk in loaded.chunks for event in chunk.decoded()]
         known = {chunk.number for chunk in loaded.chunks if chunk.number < self.execution.history_length}
-        if any(
-            e
-            for c in loaded.chunks
-            if c.number not in known
-            for e in c.decoded()
-            if not isinstance(e, Takeover)
-        ):
+        if any(e for c in loaded.chunks if c.number not in known for e in c.decoded() if not isinstance(e, Takeover)):
             self.execution = self.execution.model_copy(update={"attempts": 1})
 
     async def _read_partition(self, from_chunk: int = 0) -> Loaded:
@@ -197,10 +185,7 @@ class Drive:
             loaded = await self._host.store.load(expected.execution_id, from_chunk)
             numbers = [chunk.number for chunk in loaded.chunks]
             whole = numbers == list(range(from_chunk, from_chunk + len(numbers)))
-            enough = (
-                from_chunk + len(numbers) >= expected.history_length
-                and len(loaded.inbox) >= expected.inbox_count
-            )
+            enough = from_chunk + len(numbers) >= expected.history_length and len(loaded.inbox) >= expected.inbox_count
             if whole and enough and (expected.payload is not None or loaded.input is not None):
                 return loaded
             await self._pause(reads)
@@ -220,9 +205,7 @@ class Drive:
                 f"claimed {self.execution.attempts - 1} times in a row without any progress: its driver dies each time. "
                 "Find out what it does, then resume it."
             )
-        run = self._run = Run(
-            self._workflow, self.execution.execution_id, self._payload, self.execution.created_at
-        )
+        run = self._run = Run(self._workflow, self.execution.execution_id, self._payload, self.execution.created_at)
 
         await _outside_task(run.begin)
         for start in range(0, len(self._history), EVENTS_AT_A_TIME):
@@ -266,9 +249,7 @@ class Drive:
     def _deliver(self) -> None:
         assert self._run is not None
         while (event := self._next_event()) is not None:
-            self._unsaved.append(
-                event
-            )  # first: what happened is recorded, even if the code can't go on from it
+            self._unsaved.append(event)  # first: what happened is recorded, even if the code can't go on from it
             self._run.apply(event)
             if isinstance(event, AttemptFailed):
                 self._later[event.step] = self._run.activities[event.step]
@@ -413,19 +394,13 @@ class Drive:
     async def _let_go(self, execution: Execution, output: Large | None = None) -> bool:
         """Write the exec document, with the last chunk. False if there was news: take it in and go on."""
         chunks = list(self._chunks())
-        together = (
-            1
-            if chunks and sum(map(_size, self._unsaved[-len(chunks[-1].events) :])) <= MAX_CHUNK_BYTES
-            else 0
-        )
+        together = 1 if chunks and sum(map(_size, self._unsaved[-len(chunks[-1].events) :])) <= MAX_CHUNK_BYTES else 0
         for chunk in chunks[: len(chunks) - together]:
             await self._add(chunk)
         last = chunks[-1] if together else None
         length = max(self._length + together, execution.history_length)
         logged = self._run.turn + 1 if self._run is not None else 0
-        execution = execution.model_copy(
-            update={"history_length": length, "logged": max(logged, execution.logged)}
-        )
+        execution = execution.model_copy(update={"history_length": length, "logged": max(logged, execution.logged)})
         try:
             self.execution = await self._host.store.commit(execution, last, output)
         except Conflict:

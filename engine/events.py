@@ -17,7 +17,6 @@ from pydantic import Field, TypeAdapter
 from engine.clock import Instant
 from engine.failures import ErrorRecord
 
-
 StepKind = Literal["activity", "timer", "deferred", "child"]
 """The kinds of steps that a workflow waits for."""
 

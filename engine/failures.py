@@ -96,18 +96,14 @@ class Failure(Exception):
     def to_json(self) -> str:
         """The JSON text of the fields."""
         model = self._fields_model()
-        return model.model_construct(
-            **{name: getattr(self, name) for name in model.model_fields}
-        ).model_dump_json()
+        return model.model_construct(**{name: getattr(self, name) for name in model.model_fields}).model_dump_json()
 
     def _adopt(self, values: BaseModel) -> None:
         for name in type(values).model_fields:
             setattr(self, name, getattr(values, name))
 
     def __str__(self) -> str:
-        shown = ", ".join(
-            f"{name}={getattr(self, name, None)!r}" for name in self._fields_model().model_fields
-        )
+        shown = ", ".join(f"{name}={getattr(self, name, None)!r}" for name in self._fields_model().model_fields)
         return shown or type(self).__name__
 
     def __eq__(self, other: object) -> bool:
@@ -133,9 +129,7 @@ def record(error: BaseException, raises: Iterable[type[BaseException]] = ()) -> 
     return result
 
 
-def rebuild(
-    saved: ErrorRecord, raises: Iterable[type[BaseException]] = (), exact: bool = True
-) -> BaseException:
+def rebuild(saved: ErrorRecord, raises: Iterable[type[BaseException]] = (), exact: bool = True) -> BaseException:
     """The exception behind a record, causes included.
 
     A Failure, or a class of `raises`, comes back as itself. When a Failure's class is gone or its fields no longer
@@ -151,9 +145,7 @@ def _record_one(
     error: BaseException, raises: tuple[type[BaseException], ...], cause: ErrorRecord | None
 ) -> ErrorRecord:
     if isinstance(error, ActivityError):  # passed on by the workflow: keep what the activity said
-        return ErrorRecord(
-            type=error.type_name, message=_cut(error.message), traceback=error.traceback, cause=cause
-        )
+        return ErrorRecord(type=error.type_name, message=_cut(error.message), traceback=error.traceback, cause=cause)
     return ErrorRecord(
         type=type(error).__qualname__,
         module=type(error).__module__,
@@ -186,9 +178,7 @@ def _rebuild_one(saved: ErrorRecord, raises: tuple[type[BaseException], ...], ex
             return failure.from_json(saved.data)
         except Exception as error:  # noqa: BLE001 - a class's own validators may raise anything
             if exact:
-                raise DecodingError(
-                    f"the recorded failure {saved.type} no longer fits its class: {error}"
-                ) from None
+                raise DecodingError(f"the recorded failure {saved.type} no longer fits its class: {error}") from None
     for declared in raises:
         if (saved.module, saved.type) == (declared.__module__, declared.__qualname__):
             args, attributes = json.loads(saved.data)

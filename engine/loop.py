@@ -79,9 +79,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
                     with contextlib.suppress(SystemExit):  # asyncio has recorded it as the task's exception
                         handle._run()
             else:
-                self.fault = NotDurable(
-                    "the workflow spins: it never waits for a step, a timer or a deferred"
-                )
+                self.fault = NotDurable("the workflow spins: it never waits for a step, a timer or a deferred")
         if self.fault is not None:
             raise self.fault
 
@@ -341,9 +339,7 @@ def _walks_a_set_of_coroutines(frame: Any) -> bool:
 
 def _not_durable(name: str) -> Callable[..., Any]:
     def refuse(self: DurableLoop, *_args: Any, **_kwargs: Any) -> Any:
-        what = _CURES.get(
-            name, f"loop.{name}: a workflow's loop has no sockets, threads or processes; use an activity"
-        )
+        what = _CURES.get(name, f"loop.{name}: a workflow's loop has no sockets, threads or processes; use an activity")
         raise self.declare(NotDurable(f"a workflow can't use {what}"))
 
     refuse.__name__ = name

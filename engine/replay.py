@@ -99,9 +99,7 @@ class Run:
     `payload` is JSON text; `started_at` the time at which the code sees itself begin.
     """
 
-    def __init__(
-        self, workflow: Workflow[Any, Any], execution_id: str, payload: str, started_at: datetime
-    ) -> None:
+    def __init__(self, workflow: Workflow[Any, Any], execution_id: str, payload: str, started_at: datetime) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
         self.outcome: Outcome | None = None
@@ -173,9 +171,7 @@ class Run:
 
     # -- the code's side (engine.definition.Steps, engine.loop.Timers) --
 
-    async def perform(
-        self, activity: Activity[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    async def perform(self, activity: Activity[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of an activity. Raises EncodingError before anything is asked, if an argument can't be stored."""
         if self._named.setdefault(activity.name, activity) is not activity:
             raise self.loop.declare(
@@ -225,19 +221,13 @@ class Run:
         delay = timer.when() - self.loop.now
         timer.key = self._number("timer")
         # Whole milliseconds, rounded up: a timer never fires before its time.
-        due = (
-            from_seconds(math.ceil(round(timer.when() * 1000, 3)) / 1000)
-            if math.isfinite(delay)
-            else FAR_FUTURE
-        )
+        due = from_seconds(math.ceil(round(timer.when() * 1000, 3)) / 1000) if math.isfinite(delay) else FAR_FUTURE
         self.timers[timer.key] = TimerStep("timer", timer.key, digest(round(delay, 3)), timer, due)
 
     def timer_closed(self, timer: DurableTimer) -> None:
         self.timers.pop(timer.key, None)
 
-    def write_log(
-        self, level: int, message: str, args: tuple[Any, ...], extra: dict[str, Any] | None
-    ) -> None:
+    def write_log(self, level: int, message: str, args: tuple[Any, ...], extra: dict[str, Any] | None) -> None:
         """A line for the workflow's log."""
         if not self.loop.is_closed():
             self.log.append(LogLine(self.turn, level, message, args, extra))

@@ -29,14 +29,8 @@ class Retry:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "non_retryable", tuple(self.non_retryable))
-        if (
-            isinstance(self.max_attempts, bool)
-            or not isinstance(self.max_attempts, int)
-            or self.max_attempts < 1
-        ):
-            raise ValueError(
-                f"max_attempts counts the first try and is at least 1, not {self.max_attempts!r}"
-            )
+        if isinstance(self.max_attempts, bool) or not isinstance(self.max_attempts, int) or self.max_attempts < 1:
+            raise ValueError(f"max_attempts counts the first try and is at least 1, not {self.max_attempts!r}")
         if not math.isfinite(self.factor) or self.factor < 1:
             raise ValueError(f"factor is a finite number of at least 1, not {self.factor!r}")
         if self.first_delay < timedelta(0) or self.max_delay < self.first_delay:

@@ -41,9 +41,7 @@ class Runtime:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
-    def from_environment(
-        cls, workflows: Sequence[Workflow[Any, Any]], environment: Mapping[str, str]
-    ) -> Runtime:
+    def from_environment(cls, workflows: Sequence[Workflow[Any, Any]], environment: Mapping[str, str]) -> Runtime:
         """The runtime that the app's settings describe: `WORKFLOWS_FILE` names a SQLite file. Raises ValueError that
         names a setting which makes no sense."""
         path = environment.get("WORKFLOWS_FILE") or DEFAULT_FILE

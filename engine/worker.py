@@ -49,9 +49,7 @@ class Worker:
         self._registry = registry
         self._settings = settings
         self._clock = clock
-        self._threads = concurrent.futures.ThreadPoolExecutor(
-            settings.activity_threads, thread_name_prefix="activity"
-        )
+        self._threads = concurrent.futures.ThreadPoolExecutor(settings.activity_threads, thread_name_prefix="activity")
         self._host = Host(store, clock, settings, self._threads, chance or random.Random())
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
         self._places = asyncio.Semaphore(settings.max_drives)

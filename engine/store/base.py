@@ -78,9 +78,7 @@ class Store(Protocol):
         """Add a chunk to the history. Raises Taken if one with its number exists."""
         ...
 
-    async def commit(
-        self, execution: Execution, chunk: Chunk | None = None, output: Large | None = None
-    ) -> Execution:
+    async def commit(self, execution: Execution, chunk: Chunk | None = None, output: Large | None = None) -> Execution:
         """`replace`, and the creation of the other documents, in one transaction. Raises Conflict, Taken, Missing."""
         ...
 
@@ -127,9 +125,7 @@ def sort_documents(documents: Iterable[Document]) -> Loaded:
     chunks = [Chunk.from_document(d) for id, d in by_id.items() if id.startswith("history::")]
     return Loaded(
         chunks=sorted(chunks, key=lambda chunk: chunk.number),
-        inbox=[
-            InboxItem.from_document(d) for id, d in by_id.items() if id.startswith(("deferred::", "child::"))
-        ],
+        inbox=[InboxItem.from_document(d) for id, d in by_id.items() if id.startswith(("deferred::", "child::"))],
         input=Large.from_document(by_id[INPUT]) if INPUT in by_id else None,
         output=Large.from_document(by_id[OUTPUT]) if OUTPUT in by_id else None,
     )

@@ -43,9 +43,7 @@ class ChangeFeed(Protocol):
         """Take, extend, checkpoint or (owner None) release a lease. Raises FeedLeaseLost if `lease.version` is old."""
         ...
 
-    async def read(
-        self, range: str, continuation: str | None, limit: int
-    ) -> tuple[list[dict[str, Any]], str]:
+    async def read(self, range: str, continuation: str | None, limit: int) -> tuple[list[dict[str, Any]], str]:
         """The next changed documents (latest version of each) of a range, in order, and the continuation behind
         them. An empty list means that there is nothing new."""
         ...

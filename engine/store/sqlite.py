@@ -95,9 +95,7 @@ class SqliteStore:
     async def append(self, chunk: Chunk) -> None:
         await self._write(lambda db: _insert(db, chunk))
 
-    async def commit(
-        self, execution: Execution, chunk: Chunk | None = None, output: Large | None = None
-    ) -> Execution:
+    async def commit(self, execution: Execution, chunk: Chunk | None = None, output: Large | None = None) -> Execution:
         def work(db: sqlite3.Connection) -> Execution:
             for record in (chunk, output):
                 if record is not None:
@@ -160,9 +158,7 @@ class SqliteStore:
         def work(db: sqlite3.Connection) -> None:
             current = _read(db, execution.execution_id)
             if current.etag != execution.etag or not current.is_complete:
-                raise Conflict(
-                    f"execution {execution.execution_id} changed since it was read, or is not complete"
-                )
+                raise Conflict(f"execution {execution.execution_id} changed since it was read, or is not complete")
             db.execute("DELETE FROM documents WHERE execution_id = ?", (execution.execution_id,))
 
         await self._write(work)
@@ -235,9 +231,7 @@ class SqliteStore:
         if self._connection is None:
             if self._path != ":memory:":
                 Path(self._path).parent.mkdir(parents=True, exist_ok=True)
-            db = sqlite3.connect(
-                self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
+            db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             db.executescript("BEGIN IMMEDIATE;" + _SCHEMA + "COMMIT;")
@@ -286,9 +280,7 @@ def _columns(record: Record) -> Sequence[str | None]:
 
 
 def _fetch(db: sqlite3.Connection, execution_id: str, id: str) -> Document:
-    row = db.execute(
-        "SELECT body FROM documents WHERE execution_id = ? AND id = ?", (execution_id, id)
-    ).fetchone()
+    row = db.execute("SELECT body FROM documents WHERE execution_id = ? AND id = ?", (execution_id, id)).fetchone()
     if row is None:
         raise Missing(f"execution {execution_id} has no document {id}")
     document: Document = json.loads(row[0])

@@ -65,17 +65,13 @@ class SqliteFeed:
                 (owner, expires_at, continuation, version + 1, range, version),
             )
             if updated.rowcount != 1:
-                raise FeedLeaseLost(
-                    f"range {range} of the change feed was leased again since version {version}"
-                )
+                raise FeedLeaseLost(f"range {range} of the change feed was leased again since version {version}")
             return _lease(range, owner, expires_at, continuation, version + 1)
 
         await self._prepare()
         return await self._run(work)
 
-    async def read(
-        self, range: str, continuation: str | None, limit: int
-    ) -> tuple[list[dict[str, Any]], str]:
+    async def read(self, range: str, continuation: str | None, limit: int) -> tuple[list[dict[str, Any]], str]:
         start = int(continuation or 0)
 
         def work(db: sqlite3.Connection) -> list[tuple[str, int]]:
@@ -94,15 +90,11 @@ class SqliteFeed:
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(_SCHEMA)
-            db.executemany(
-                "INSERT OR IGNORE INTO feed_leases (range) VALUES (?)", ((n,) for n in range(self._ranges))
-            )
+            db.executemany("INSERT OR IGNORE INTO feed_leases (range) VALUES (?)", ((n,) for n in range(self._ranges)))
 
         await self._run(work)
         self._is_ready = True
 
 
-def _lease(
-    range: int, owner: str | None, expires_at: float, continuation: str | None, version: int
-) -> FeedLease:
+def _lease(range: int, owner: str | None, expires_at: float, continuation: str | None, version: int) -> FeedLease:
     return FeedLease(str(range), owner, expires_at, continuation, str(version))

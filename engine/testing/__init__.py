@@ -1,0 +1,7 @@
+"""For tests of workflows, and of the engine itself."""
+
+from engine.store.wrapper import Call, WatchedStore
+from engine.testing.clock import ManualClock
+from engine.testing.environment import Environment
+
+__all__ = ["Call", "Environment", "ManualClock", "WatchedStore"]

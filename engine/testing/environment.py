@@ -1,0 +1,99 @@
+"""Workflows in memory, under a clock that jumps: a year passes in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from engine.client import Client, Status
+from engine.definition import Deferred, Registry, Workflow
+from engine.settings import Settings
+from engine.store.base import Store
+from engine.store.sqlite import SqliteStore
+from engine.store.wrapper import WatchedStore
+from engine.testing.clock import ManualClock
+from engine.worker import Worker
+
+TEST_SETTINGS = Settings(hold=timedelta(0))
+"""No timer is waited for in memory: each one suspends, and the clock jumps to it."""
+
+
+class Environment:
+    """An engine in memory, for tests: a store, a movable clock, and a worker that runs only when told to.
+
+        async with Environment([fulfil]) as env:
+            status = await env.run(fulfil, order)
+            assert status.value() == ...
+
+    `store` is a WatchedStore: its `calls` count, its hooks inject faults. `crash` drops the worker and whatever it
+    holds, as the end of a process does, and starts another.
+    """
+
+    def __init__(
+        self, workflows: Sequence[Workflow[Any, Any]], store: Store | None = None, settings: Settings = TEST_SETTINGS
+    ) -> None:
+        self.clock = ManualClock()
+        self.settings = settings
+        self.store = WatchedStore(store or SqliteStore(":memory:"))
+        self.registry = Registry(workflows)
+        self.worker = self.new_worker()
+
+    async def __aenter__(self) -> Environment:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.worker.close(timedelta(0))
+        await self.store.close()
+
+    @property
+    def client(self) -> Client:
+        """A client that knows this environment's worker."""
+        return Client(self.store, self.registry, self.settings, self.clock, self.worker)
+
+    def new_worker(self, store: Store | None = None) -> Worker:
+        """One more worker on the same store, or on one of its own around it."""
+        return Worker(store or self.store, self.registry, self.settings, self.clock)
+
+    def deploy(self, workflows: Sequence[Workflow[Any, Any]]) -> None:
+        """Replace the code, as a deployment does, with a worker of its own."""
+        self.registry = Registry(workflows)
+        self.worker = self.new_worker()
+
+    async def start(self, workflow: Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> str:
+        """Start an execution, without driving it. Returns its id."""
+        return (await self.client.start(workflow, payload, key=key)).execution.execution_id
+
+    async def complete(self, execution_id: str, deferred: Deferred[Any] | str, value: Any = None) -> None:
+        """Resolve a deferred."""
+        await self.client.complete(execution_id, deferred, value)
+
+    async def drive(self, execution_id: str) -> Status:
+        """Let the worker drive the execution until it lets go, at the present time. Returns its status."""
+        await self.worker.drive(await self.store.inner.read(execution_id))
+        return await self.status(execution_id)
+
+    async def status(self, execution_id: str) -> Status:
+        """How the execution stands."""
+        return await Client(self.store.inner, self.registry, self.settings, self.clock, None).poll(execution_id)
+
+    async def finish(self, execution_id: str, limit: int = 10_000) -> Status:
+        """Drive the execution, moving the clock to whatever it is due for, until it has ended or waits for the outside
+        alone. Raises AssertionError if it does neither within `limit` drives."""
+        for _ in range(limit):
+            execution = await self.store.inner.read(execution_id)
+            if not execution.is_complete and not execution.is_runnable(self.clock.now(), self.settings.skew):
+                if execution.due_at is None:
+                    break
+                self.clock.jump(execution.due_at + timedelta(milliseconds=1))
+                continue
+            if execution.is_complete:
+                break
+            await self.worker.drive(execution)
+        else:
+            raise AssertionError(f"execution {execution_id} neither ended nor came to rest in {limit} drives")
+        return await self.status(execution_id)
+
+    async def run(self, workflow: Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> Status:
+        """Start an execution and `finish` it."""
+        return await self.finish(await self.start(workflow, payload, key=key))
