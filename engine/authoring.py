@@ -35,9 +35,9 @@ class _ActivityWords:
         timeout: timedelta | None = None,
         raises: Sequence[type[BaseException]] = (),
     ) -> _ActivityDecorator: ...
-    def __call__(
+    def __call__(  # type: ignore[misc]
         self,
-        function: Callable[..., Any] | None = None,
+        function: Any = None,
         /,
         *,
         name: str | None = None,
@@ -100,9 +100,9 @@ class _WorkflowWords:
         max_parallel: int = DEFAULT_PARALLEL,
         tags: Mapping[str, str] | None = None,
     ) -> Callable[[Callable[P, Awaitable[R]]], Workflow[P, R]]: ...
-    def __call__(
+    def __call__(  # type: ignore[misc]
         self,
-        function: Callable[..., Awaitable[Any]] | None = None,
+        function: Any = None,
         /,
         *,
         name: str | None = None,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -110,7 +111,7 @@ class Client:
             ended = asyncio.Event()
             task = self._worker.running(execution_id) if self._worker else None
             if task is not None:
-                task.add_done_callback(lambda _, ended=ended: ended.set())
+                task.add_done_callback(_setter(ended))
             await self._clock.wait(ended, min(left, left if task else pause).total_seconds())
             pause = min(pause * 2, LAST_POLL)
             status = await self.poll(execution_id)
@@ -260,3 +261,7 @@ class Client:
 
     def _unknown(self, execution_id: str) -> UnknownExecution:
         return UnknownExecution(f"there is no execution {execution_id}")
+
+
+def _setter(event: asyncio.Event) -> Callable[[object], None]:
+    return lambda _: event.set()

@@ -103,7 +103,8 @@ class Deferred(Generic[R]):
         other = Deferred._declared.setdefault(name, self)
         if repr(other.type) != repr(type):
             raise ValueError(
-                f"deferred {name!r} is declared twice, as {other.type!r} and as {type!r}: a name means one type in an app"
+                f"deferred {name!r} is declared twice, as {other.type!r} and as {type!r}: "
+                "a name means one type in an app"
             )
 
     @classmethod
@@ -204,7 +205,7 @@ class Workflow(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         run = current_run()
         if run is None:
-            return cast(Coroutine[Any, Any, R], self.function(*args, **kwargs))
+            return self.function(*args, **kwargs)
         return cast(Steps, run).descend(self, args, kwargs)
 
     def __repr__(self) -> str:

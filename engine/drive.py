@@ -125,7 +125,7 @@ class Drive:
             _log.info("execution %s: stopped driving: %s", self.execution.execution_id, lost)
         except StoreError as error:
             _log.warning("execution %s: stopped driving, its lease will expire: %s", self.execution.execution_id, error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - a bug of ours must not take other executions along
             _log.exception("execution %s: the driver failed, its lease will expire", self.execution.execution_id)
         finally:
             self._cancel_activities()
@@ -190,8 +190,8 @@ class Drive:
                 return loaded
             await self._pause(reads)
         raise MissingDocument(
-            f"the partition holds history chunks {numbers[:3]}…({len(numbers)}) and {len(loaded.inbox)} inbox documents, "
-            f"but the execution counts {expected.history_length} and {expected.inbox_count}: documents were deleted"
+            f"the partition holds history chunks {numbers[:3]}…({len(numbers)}) and {len(loaded.inbox)} inbox "
+            f"documents, but the execution counts {expected.history_length} and {expected.inbox_count}: documents were deleted"
         )
 
     def _take_inbox(self, loaded: Loaded) -> None:
@@ -202,8 +202,8 @@ class Drive:
         settings = self._host.settings
         if self.execution.attempts > settings.max_claims:
             raise Quarantined(
-                f"claimed {self.execution.attempts - 1} times in a row without any progress: its driver dies each time. "
-                "Find out what it does, then resume it."
+                f"claimed {self.execution.attempts - 1} times in a row without any progress: its driver dies each "
+                "time. Find out what it does, then resume it."
             )
         run = self._run = Run(self._workflow, self.execution.execution_id, self._payload, self.execution.created_at)
 

@@ -32,7 +32,7 @@ MAX_CALLBACKS_PER_TURN = 1_000_000
 """A turn that runs more callbacks than this spins without waiting for anything."""
 
 _CURES = {
-    "run_in_executor": "asyncio.to_thread / run_in_executor: make the function an activity; a sync one runs in a thread",
+    "run_in_executor": "asyncio.to_thread or run_in_executor: call a sync activity, which runs in a thread",
     "create_connection": "opening a connection: do it in an activity",
     "create_server": "opening a server: a workflow can't listen; wait for a Deferred instead",
     "getaddrinfo": "a look-up of a host name: do it in an activity",
@@ -43,7 +43,7 @@ _CURES = {
 }
 
 _undead: list[Coroutine[Any, Any, Any]] = []
-"""Coroutines that answer each close by awaiting again. They are kept, since freeing one would only wake it once more."""
+"""Coroutines that answer each close by awaiting again. They are kept: freeing one would only wake it once more."""
 
 
 class Timers(Protocol):
@@ -110,14 +110,14 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self.now
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self,
         delay: float,
         callback: Callable[..., object],
@@ -126,7 +126,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         return self.call_at(self.now + delay, callback, *args, context=context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self,
         when: float,
         callback: Callable[..., object],
@@ -311,8 +311,8 @@ class _Guard(collections.abc.Coroutine[Any, Any, Any]):
         if awaited is None or (isinstance(awaited, asyncio.Future) and awaited.get_loop() is self._loop):
             return awaited
         fault = NotDurable(
-            f"the workflow awaited {_describe(awaited)}, which a replay can't repeat; do it in an activity, or wait for "
-            "the outside with a Deferred"
+            f"the workflow awaited {_describe(awaited)}, which a replay can't repeat; do it in an activity, or wait "
+            "for the outside with a Deferred"
         )
         return self.throw(self._loop.declare(fault))
 
@@ -349,4 +349,3 @@ def _not_durable(name: str) -> Callable[..., Any]:
 for _name in dir(asyncio.AbstractEventLoop):
     if not _name.startswith("_") and getattr(DurableLoop, _name) is getattr(asyncio.AbstractEventLoop, _name):
         setattr(DurableLoop, _name, _not_durable(_name))
-DurableLoop.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]

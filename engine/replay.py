@@ -116,7 +116,7 @@ class Run:
         self.log: list[LogLine] = []
         seed = hashlib.sha256(execution_id.encode()).digest()
         self.random = random.Random(seed)
-        self.loop = DurableLoop(started_at.timestamp(), self)
+        self.loop = DurableLoop(started_at.timestamp(), self)  # type: ignore[abstract]
         self._payload = payload
         self._calls: Counter[str] = Counter()
         self._named: dict[str, Activity[Any, Any]] = {}
@@ -281,7 +281,7 @@ class Run:
         return Outcome("completed", value=value) if error is None else Outcome("failed", error=record(error))
 
     def _expected(self, kind: StepKind, id: str, fingerprint: str, event: Event) -> Step:
-        step = self._open(kind).get(id)
+        step: Step | None = self._open(kind).get(id)
         if step is not None and step.digest == fingerprint:
             return step
         found = f"{kind} {id!r}"

@@ -37,8 +37,8 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_MAX_CLAIMS` and `ENGINE_MAX_DRIVES`. Raises
-        ValueError that names the setting."""
+        """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_MAX_CLAIMS` and
+        `ENGINE_MAX_DRIVES`. Raises ValueError that names the setting."""
 
         def number(name: str, default: float, least: float) -> float:
             text = environment.get(name, "").strip()

@@ -181,8 +181,8 @@ class SqliteStore:
         self,
         column: str,
         order: str,
-        where: list[str],
-        parameters: list[Any],
+        where: Sequence[str],
+        parameters: Sequence[Any],
         limit: int,
         continuation: str | None,
     ) -> Page:

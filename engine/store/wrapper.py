@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a store: its method, how many calls came before it (of any method, and of this one), its arguments."""
+    """One call of a store: its method and arguments, and how many calls came before it (of any method, and of this)."""
 
     method: str
     number: int
