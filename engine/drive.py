@@ -191,7 +191,8 @@ class Drive:
             await self._pause(reads)
         raise MissingDocument(
             f"the partition holds history chunks {numbers[:3]}…({len(numbers)}) and {len(loaded.inbox)} inbox "
-            f"documents, but the execution counts {expected.history_length} and {expected.inbox_count}: documents were deleted"
+            f"documents, but the execution counts {expected.history_length} and {expected.inbox_count}: some "
+            "were deleted"
         )
 
     def _take_inbox(self, loaded: Loaded) -> None:

@@ -1,0 +1,142 @@
+"""`python -m devhost`: the command line, logging, signals and the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import MutableMapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from devhost.host import Host, Options
+from devhost.keys import local_key
+from devhost.loader import load
+from devhost.settings import DATA_SETTING, LoadError, load_host_settings, load_local_settings
+
+DEFAULT_SETTINGS = "local.settings.json"
+DEFAULT_DATA = ".data/workflows.sqlite"
+KEY_FILE = "functions.key"
+LINGER_SECONDS = 2.0
+"""How long the app's threads may keep the process after everything was closed."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serves the app of the working directory until a signal comes. Returns the exit code."""
+    options = _parse(arguments)
+    logging.basicConfig(
+        level=logging.DEBUG if options.verbose else logging.INFO,
+        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    for chatty in ("azure", "asyncio", "aiohttp"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    return asyncio.run(_serve(options))
+
+
+async def _serve(options: argparse.Namespace) -> int:
+    stopping = asyncio.Event()
+    _stop_on_signals(stopping)
+    try:
+        host = _load(options, os.environ)
+    except LoadError as error:
+        return _refuse(f"{options.app} can't be served: {error}", error)
+    except OSError as error:
+        return _refuse(f"the key can't be kept beside the data: {error}")
+    try:
+        url = await host.start()
+    except OSError as error:
+        await host.stop()
+        return _refuse(f"devhost can't listen on {options.host}:{options.port}: {error.strerror or error}")
+    sys.stdout.write("\n" + host.banner(url) + "\n")
+    sys.stdout.flush()
+    await stopping.wait()
+    logging.getLogger("devhost").info("stopping; a second signal ends the process at once")
+    await host.stop()
+    _end_soon(0)
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("devhost", description="Runs an Azure Functions app on this machine.")
+    parser.add_argument("--app", default="function_app", help="the module with the FunctionApp (%(default)s)")
+    parser.add_argument("--port", type=int, default=7071, help="0 takes a free one (%(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (%(default)s)")
+    parser.add_argument("--no-auth", action="store_true", help="ask for no key")
+    parser.add_argument("--settings", help=f"settings to add to the environment ({DEFAULT_SETTINGS}, if present)")
+    parser.add_argument("--data", help=f"the embedded store's file (setting {DATA_SETTING}, or {DEFAULT_DATA})")
+    parser.add_argument(
+        "--grace", type=float, default=10.0, help="seconds that invocations may take to end (%(default)s)"
+    )
+    parser.add_argument("--verbose", action="store_true", help="log in detail")
+    return parser.parse_args(arguments)
+
+
+def _load(options: argparse.Namespace, environment: MutableMapping[str, str]) -> Host:
+    """Reads settings and the app. Called inside the event loop, where the platform imports an app."""
+    # The worker puts the app's folder last too: a module named like an installed package loses to it.
+    here = os.getcwd()
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", here)] + [here]
+
+    load_local_settings(Path(options.settings or DEFAULT_SETTINGS), environment, required=bool(options.settings))
+    data = options.data or environment.get(DATA_SETTING) or DEFAULT_DATA
+    environment[DATA_SETTING] = data
+    environment.setdefault("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
+    settings = load_host_settings(Path("host.json"))
+    threads = environment.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
+    app = load(options.app, environment)
+    key_file = None if data == ":memory:" else Path(data).with_name(KEY_FILE)
+    key = None if options.no_auth else local_key(key_file)
+    return Host(
+        app,
+        settings,
+        Options(
+            host=options.host,
+            port=options.port,
+            key=key,
+            grace_seconds=options.grace,
+            threads=int(threads) if threads.isdecimal() else None,
+        ),
+    )
+
+
+def _refuse(sentence: str, error: BaseException | None = None) -> int:
+    """Says why the app isn't served, with the traceback of the app's own error, if there is one."""
+    while isinstance(error, LoadError):
+        error = error.__cause__
+    if error is not None:
+        traceback.print_exception(error)
+    sys.stderr.write(f"\n{sentence}\n")
+    return 1
+
+
+def _stop_on_signals(stopping: asyncio.Event) -> None:
+    """The first signal sets `stopping`; the second one ends the process."""
+    loop = asyncio.get_running_loop()
+    signals: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        # Not the loop's own signal handlers: those would have to wait for a function that blocks the loop.
+        if signals:
+            os._exit(128 + number)
+        signals.append(number)
+        loop.call_soon_threadsafe(stopping.set)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _end_soon(code: int) -> None:
+    """Ends the process a little later, should a thread keep it: Python waits for a pool's without limit."""
+    end = threading.Timer(LINGER_SECONDS, os._exit, [code])
+    end.daemon = True
+    end.start()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

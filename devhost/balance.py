@@ -1,0 +1,44 @@
+"""Which ranges of the change feed a host should read: its fair share, as the change feed processor has it.
+
+The share is the number of ranges divided by that of the hosts which hold a live lease (and this one),
+rounded up. A host below its share takes what is free; where nothing is, it takes one range from whoever
+holds the most. It gives nothing away by itself: the other host finds out that its lease was taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from engine.store.feed import FeedLease
+
+
+def leases_to_take(leases: Sequence[FeedLease], owner: str, now: float, busy: Collection[str]) -> list[FeedLease]:
+    """The leases that `owner` should take at `now`, in seconds since the epoch. `busy` are the ranges that
+    this host reads already or is about to leave: they are never taken, so that no range is read twice in
+    one process."""
+    owned: Counter[str] = Counter({owner: 0})
+    free, takeable = [], []
+    for lease in leases:
+        is_live = lease.owner is not None and lease.expires_at > now
+        is_orphan = lease.owner == owner and lease.range not in busy
+        if lease.range in busy and lease.owner == owner:
+            owned[owner] += 1
+        elif not is_live or is_orphan:
+            free.append(lease)
+        elif lease.owner is not None:
+            owned[lease.owner] += 1
+            takeable.append(lease)
+    free = [lease for lease in free if lease.range not in busy]
+    share = math.ceil(len(leases) / len(owned))
+    needed = share - owned[owner]
+    if needed <= 0:
+        return []
+    if free:
+        return free[:needed]
+    richest, most = max(owned.items(), key=lambda item: item[1])
+    # Who needs only one more leaves alone a host that has no more than its share.
+    if richest == owner or most <= share - (1 if needed > 1 else 0):
+        return []
+    return [lease for lease in takeable if lease.owner == richest and lease.range not in busy][:1]

@@ -1,0 +1,125 @@
+"""The host as a whole: starts the parts that an app needs, and stops them in good order.
+
+Stopping, in this order: no new request, timer run or batch; wait for what runs, up to the grace period;
+cancel what still runs then; release the feed's leases; close the app's engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+from aiohttp import web
+
+from devhost.clock import Clock, SystemClock
+from devhost.feed import FeedListener
+from devhost.functions import App, FeedTrigger, HttpTrigger, TimerTrigger
+from devhost.http import HttpFront, full_route
+from devhost.invoke import Invoker
+from devhost.runtime import check_runtime, close_runtime, open_change_feed
+from devhost.settings import HostSettings
+from devhost.timers import TimerRunner
+
+LAST_SECONDS = 3.0
+"""How long invocations may take to end once they are cancelled."""
+CLOSE_SECONDS = 15.0
+"""How long the app's engine may take to close."""
+
+_log = logging.getLogger("devhost")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a host is to serve."""
+
+    host: str = "127.0.0.1"
+    port: int = 7071
+    """0 for any free one."""
+    key: str | None = None
+    """What functions that aren't anonymous ask for; None opens them all."""
+    grace_seconds: float = 10.0
+    threads: int | None = None
+
+
+class Host:
+    """Runs an app from `start` to `stop`. Raises LoadError if the app can't be served as it is."""
+
+    def __init__(self, app: App, settings: HostSettings, options: Options, clock: Clock | None = None) -> None:
+        self._app, self._settings, self._options = app, settings, options
+        clock = clock or SystemClock()
+        self._invoker = Invoker(clock, settings.timeout_seconds, options.threads)
+        self._front = HttpFront(app.functions, settings.route_prefix, options.key, self._invoker)
+        self._runner: web.AppRunner | None = None
+        self._parts: list[TimerRunner | FeedListener] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        for function in app.functions:
+            if isinstance(function.trigger, TimerTrigger):
+                self._parts.append(TimerRunner(function, self._invoker, clock))
+            elif isinstance(function.trigger, FeedTrigger):
+                check_runtime(app.module)
+                open_feed = partial(open_change_feed, app.module)
+                self._parts.append(FeedListener(open_feed, function, self._invoker, clock))
+
+    async def start(self) -> str:
+        """Starts every part and returns the URL that it serves. Raises OSError if it can't listen there."""
+        # As on the platform, bodies reach the app as they were sent, compressed or not.
+        self._runner = web.AppRunner(
+            self._front.application(),
+            access_log=None,
+            shutdown_timeout=self._options.grace_seconds,
+            auto_decompress=False,
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._options.host, self._options.port).start()
+        self._tasks = [asyncio.create_task(part.run()) for part in self._parts]
+        for task in self._tasks:
+            task.add_done_callback(_complain)
+        address, port = self._runner.addresses[0][:2]
+        return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
+
+    async def stop(self) -> None:
+        """Stops every part as the module says. Never raises."""
+        self._front.stop()
+        for part in self._parts:
+            part.stop()
+        waiting = [*self._tasks]
+        if self._runner is not None:
+            waiting.append(asyncio.create_task(self._runner.cleanup()))
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=self._options.grace_seconds)
+            if late:
+                _log.warning("some invocations take longer than the grace period: they are cancelled")
+                for task in late.intersection(self._tasks):
+                    task.cancel()
+                await asyncio.wait(late, timeout=LAST_SECONDS)
+        self._invoker.close()
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await close_runtime(self._app.module)
+        except Exception as error:  # noqa: BLE001 - the app's own code, and the host ends anyway
+            _log.error("the app's runtime didn't close", exc_info=error)
+
+    def banner(self, url: str) -> str:
+        """What to tell the person who started the host."""
+        lines = [f"{self._app.name} is served on {url} (Ctrl-C stops it)", ""]
+        for function in self._app.functions:
+            match function.trigger:
+                case HttpTrigger() as trigger:
+                    methods = ",".join(sorted(trigger.methods or ["any"]))
+                    lock = "" if trigger.anonymous or self._options.key is None else "  (key)"
+                    route = f"{methods} {url}/{full_route(self._settings.route_prefix, trigger)}{lock}"
+                    lines.append(f"  http   {function.name}: {route}")
+                case TimerTrigger(schedule):
+                    lines.append(f"  timer  {function.name}: {schedule}")
+                case FeedTrigger(poll, most):
+                    lines.append(f"  feed   {function.name}: up to {most} documents, looked for each {poll:g} s")
+        if self._options.key is not None:
+            lines += ["", f"  key    {self._options.key} (header x-functions-key, or ?code=)"]
+        return "\n".join(lines) + "\n"
+
+
+def _complain(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("a trigger ended, and fires no more", exc_info=error)

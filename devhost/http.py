@@ -1,0 +1,144 @@
+"""HTTP triggers: routes, keys, and the translation between aiohttp's requests and those of azure-functions.
+
+What a function sees is what the platform's host sends: header names in lower case, the values of a repeated
+header or query key joined by commas, no query key without a value, no body as b"".
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl
+
+import azure.functions as func
+from aiohttp import web
+
+from devhost.functions import Function, HttpTrigger
+from devhost.invoke import Invoker
+from devhost.routes import RouteTable, Template, decode_path
+
+MAX_BODY_BYTES = 100 * 1024 * 1024
+"""What the platform lets through. An app that wants less has to say so itself."""
+STATUS_PATH = "/admin/host/status"
+
+_UNOWNED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
+"""Response headers that are the server's own business."""
+
+_log = logging.getLogger("devhost")
+
+
+class HttpFront:
+    """Serves the HTTP functions of an app.
+
+    `prefix` comes before every route; `key` is asked for by functions that aren't anonymous, None opens
+    them all. Raises LoadError if a route can't be read.
+    """
+
+    def __init__(self, functions: Iterable[Function], prefix: str, key: str | None, invoker: Invoker) -> None:
+        self._key, self._invoker = key, invoker
+        self._stopped = False
+        self._routes: RouteTable[tuple[Function, HttpTrigger]] = RouteTable()
+        for function in functions:
+            if isinstance(function.trigger, HttpTrigger):
+                template = Template(full_route(prefix, function.trigger))
+                self._routes.add(template, function.trigger.methods, (function, function.trigger))
+
+    def application(self) -> web.Application:
+        """An aiohttp application that answers every path."""
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application.router.add_route("*", "/{path:.*}", self._answer)
+        return application
+
+    def stop(self) -> None:
+        """Answers every further request with 503."""
+        self._stopped = True
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        path = decode_path(request.rel_url.raw_path)
+        if self._stopped:
+            return web.Response(status=503)
+        if path == STATUS_PATH:
+            return web.json_response({"state": "Running"})
+        found = self._routes.find(request.method, path)
+        if found is None:
+            return web.Response(status=404)
+        (function, trigger), route_parameters = found
+        if not trigger.anonymous and not self._has_key(request):
+            return web.Response(status=401)
+        body = await request.read()  # answers 413 by itself
+
+        started = time.perf_counter()
+        try:
+            given = _to_function(request, route_parameters, body)
+            response = _to_response(function, await self._invoker.call(function, given))
+        except Exception:  # noqa: BLE001 - whatever a function raises, the caller gets an answer
+            _log.exception("HTTP function %s failed: %s %s", function.name, request.method, path)
+            response = web.Response(status=500)
+        milliseconds = (time.perf_counter() - started) * 1000
+        _log.info("%s %s -> %d in %.0f ms", request.method, path, response.status, milliseconds)
+        return response
+
+    def _has_key(self, request: web.Request) -> bool:
+        if self._key is None:
+            return True
+        given = request.headers.get("x-functions-key") or request.query.get("code", "")
+        return hmac.compare_digest(given.encode(), self._key.encode())
+
+
+def full_route(prefix: str, trigger: HttpTrigger) -> str:
+    """The route's template with the prefix of all routes, without slashes at its ends."""
+    return "/".join(part for part in (prefix, trigger.route) if part)
+
+
+def _to_function(request: web.Request, route_parameters: Mapping[str, str], body: bytes) -> func.HttpRequest:
+    query = parse_qsl(request.rel_url.raw_query_string)  # drops keys without a value
+    return func.HttpRequest(
+        method=request.method,
+        url=f"{request.scheme}://{request.host}{request.raw_path}",
+        headers=_joined((name.lower(), value) for name, value in request.headers.items()),
+        params=_joined(query),
+        route_params=route_parameters,
+        body=body,
+    )
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The values of each name, joined by commas. Names that differ in case only are one, spelled as the
+    first is."""
+    spelled: dict[str, str] = {}
+    values: dict[str, list[str]] = {}
+    for name, value in pairs:
+        values.setdefault(spelled.setdefault(name.lower(), name), []).append(value)
+    return {name: ",".join(several) for name, several in values.items()}
+
+
+def _to_response(function: Function, result: object) -> web.Response:
+    """The response for what a function returned. Raises TypeError for what the worker can't encode."""
+    if not function.has_return:
+        return web.Response(status=204)
+    converter: Any = func.get_binding_registry().get("http")  # type: ignore[no-untyped-call]
+    try:
+        datum = converter.encode(result, expected_type=None)
+    except NotImplementedError:
+        raise TypeError(f"an HTTP function returns an HttpResponse or text, not {type(result).__name__}") from None
+    if datum.type == "string":
+        return web.Response(text=datum.value)
+    return _from_parts(**datum.value)
+
+
+def _from_parts(
+    status_code: Any, headers: Mapping[str, Any], cookies: Sequence[SimpleCookie] | None, body: Any
+) -> web.Response:
+    status = int(status_code.value)
+    response = web.Response(status=status, body=None if status in (204, 304) else body.value)
+    for name, value in headers.items():
+        if name.lower() not in _UNOWNED_HEADERS:
+            response.headers[name] = value.value
+    for cookie in cookies or ():
+        for morsel in cookie.values():
+            response.headers.add("Set-Cookie", morsel.OutputString())
+    return response

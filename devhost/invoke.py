@@ -1,0 +1,156 @@
+"""Calling one function of the app, as the platform's worker calls it.
+
+An async function runs on the host's loop, a sync one in a pool of threads. Each call is a task of its own,
+so that nothing a function does to its task (cancelling it, leaving it cancelled) reaches the trigger that
+called it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import json
+import logging
+import threading
+import traceback
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import azure.functions as func
+from azure.functions.meta import Datum
+
+from devhost.clock import Clock
+from devhost.functions import Function
+from devhost.retry import Attempt
+
+_log = logging.getLogger("devhost")
+
+
+class InvocationError(Exception):
+    """A function ended in a way that the platform counts as a failure though it raised no exception of its
+    own."""
+
+
+class Invoker:
+    """Calls functions. `timeout_seconds` is host.json's functionTimeout, None for no limit; `threads` is
+    how many sync functions may run at a time, None for Python's default."""
+
+    def __init__(self, clock: Clock, timeout_seconds: float | None, threads: int | None = None) -> None:
+        self._clock = clock
+        self._timeout = timeout_seconds
+        self._threads = concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="function")
+        self._local = threading.local()
+
+    async def call(self, function: Function, value: object, attempt: Attempt | None = None) -> Any:
+        """Calls `function` with `value` for its trigger and returns what it returns.
+
+        Raises what the function raises, and InvocationError if it exits, is cancelled from inside, takes
+        longer than the timeout or returns a value though it has no $return binding. When the timeout or a
+        cancellation of this call ends it, an async function is cancelled; a sync one can't be stopped, and
+        its result is dropped.
+        """
+        arguments: dict[str, object] = {function.parameter: value}
+        if function.wants_context:
+            arguments["context"] = _Context(function.name, self._local, attempt or Attempt())
+        task = asyncio.get_running_loop().create_task(self._run(function, arguments), name=function.name)
+        finished = asyncio.Event()
+        task.add_done_callback(lambda task: finished.set())
+        # A task that outlives this call must not complain that nobody asked for its exception.
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        try:
+            in_time = await self._clock.wait(finished, self._timeout)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if not in_time:
+            task.cancel()
+            raise InvocationError(f"{function.name} took longer than functionTimeout, {self._timeout:g} s")
+        if task.cancelled():
+            raise InvocationError(f"{function.name} cancelled itself")
+        result = task.result()
+        if result is not None and not function.has_return:
+            raise InvocationError(f"{function.name} has no $return binding, but returned {type(result).__name__}")
+        return result
+
+    def close(self) -> None:
+        """Lets the threads end. Sync functions that still run go on."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, function: Function, arguments: dict[str, object]) -> object:
+        try:
+            if function.is_async:
+                return await function.call(**arguments)
+            context = contextvars.copy_context()
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, context.run, _call_sync, function, arguments)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # On the platform this ends the worker, which the host replaces. Here it must not end the host.
+            raise InvocationError(f"{function.name} raised {error!r}") from error
+
+
+def _call_sync(function: Function, arguments: dict[str, object]) -> object:
+    try:
+        return function.call(**arguments)
+    except StopIteration as error:
+        # A future can't hold a StopIteration: whoever awaits it would wait for ever.
+        raise InvocationError(f"{function.name} raised {error!r}") from error
+
+
+def decode(function: Function, data: object) -> object:
+    """The trigger's `data`, which JSON can express, as the type that the function takes: as the worker
+    makes it."""
+    text = json.dumps(data)
+    if function.as_text:
+        return text
+    converter: Any = func.get_binding_registry().get(function.binding)  # type: ignore[no-untyped-call]
+    value: object = converter.decode(Datum(text, "json"), trigger_metadata={})
+    return value
+
+
+@dataclass
+class _Failure:
+    """The failure of the attempt before, as a retry context shows it."""
+
+    message: str
+    source: str
+    stack_trace: str
+
+
+@dataclass
+class _Retries:
+    """Which attempt this is."""
+
+    retry_count: int
+    max_retry_count: int
+    exception: _Failure | None
+
+
+@dataclass
+class _Trace:
+    """No distributed tracing here."""
+
+    trace_parent: str = ""
+    trace_state: str = ""
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+class _Context(func.Context):
+    """What a function's `context` parameter gets."""
+
+    function_name = ""
+    function_directory = ""
+    invocation_id = ""
+    thread_local_storage: Any = None
+    trace_context: Any = None
+    retry_context: Any = None
+
+    def __init__(self, name: str, local: threading.local, attempt: Attempt) -> None:
+        error = attempt.failure
+        failure = error and _Failure(str(error), type(error).__name__, "".join(traceback.format_exception(error)))
+        self.function_name = self.function_directory = name
+        self.invocation_id = str(uuid.uuid4())
+        self.thread_local_storage = local
+        self.trace_context = _Trace()
+        self.retry_context = _Retries(attempt.retries, attempt.max_retries, failure or None)

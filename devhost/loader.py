@@ -1,0 +1,156 @@
+"""Loads the app and reads its functions through azure-functions' own objects.
+
+It refuses what the platform's worker refuses, so that an app which starts here is indexed there:
+1. the module is importable while an event loop runs, and holds exactly one name that is a FunctionApp;
+2. function names are unique;
+3. every parameter but `context` is bound, and every binding has its parameter;
+4. annotations are types that the binding's converter takes.
+
+Functions with other triggers or with further bindings are left out, with a warning: this host can't serve
+them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import typing
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import azure.functions as func
+from azure.functions.decorators import FunctionRegister
+
+from devhost.functions import App, FeedTrigger, Function, HttpTrigger, TimerTrigger
+from devhost.retry import parse_policy
+from devhost.settings import LoadError, resolve
+from devhost.timers import Schedule
+
+HTTP, TIMER, FEED = "httpTrigger", "timerTrigger", "cosmosDBTrigger"
+DEFAULT_POLL_MILLISECONDS = 5000
+DEFAULT_MAX_ITEMS = 100
+
+_log = logging.getLogger("devhost")
+
+
+def load(name: str, environment: Mapping[str, str]) -> App:
+    """Imports the module `name` and reads its functions.
+
+    Raises LoadError if it can't be served, whatever the reason; the cause is that of the app.
+    """
+    try:
+        module = importlib.import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # An app that calls sys.exit() while it is imported must not end the host with that code.
+        raise LoadError(f"importing {name} failed with {type(error).__name__}: {error}") from error
+    try:
+        functions = [_read(function, environment) for function in _find_app(module).get_functions()]
+    except LoadError:
+        raise
+    except Exception as error:
+        raise LoadError(f"the functions of {name} can't be read: {type(error).__name__}: {error}") from error
+    app = App(name, module, tuple(function for function in functions if function is not None))
+    if sum(function.binding == FEED for function in app.functions) > 1:
+        raise LoadError("the app has several Cosmos DB triggers; this host reads one feed, for one function")
+    if not app.functions:
+        _log.warning("%s has no functions that this host can serve", name)
+    return app
+
+
+def _find_app(module: ModuleType) -> Any:
+    # One object under two names counts twice, as it does for the worker.
+    names = [name for name in dir(module) if isinstance(getattr(module, name, None), FunctionRegister)]
+    if not names:
+        raise LoadError(f"{module.__name__} has no FunctionApp at its top level")
+    if len(names) > 1:
+        raise LoadError(f"{module.__name__} has more than one FunctionApp at its top level: {', '.join(names)}")
+    return getattr(module, names[0])
+
+
+def _read(source: Any, environment: Mapping[str, str]) -> Function | None:
+    name = source.get_function_name()
+    try:
+        return _describe(name, source, environment)
+    except (LoadError, ValueError, TypeError, NameError) as error:
+        raise LoadError(f"function {name}: {error}") from error
+
+
+def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Function | None:
+    call, trigger = source.get_user_function(), source.get_trigger()
+    bound = {binding.name: binding for binding in source.get_bindings()}
+    returned = bound.pop("$return", None)
+    annotations = typing.get_type_hints(call)
+    wants_context = _check_parameters(call, set(bound), annotations)
+
+    further = [f"{binding.type} {binding.name}" for binding in bound.values() if binding is not trigger]
+    if returned is not None and not (trigger.type == HTTP and returned.type == "http"):
+        further.append(f"{returned.type} $return")
+    if trigger.type not in (HTTP, TIMER, FEED) or further:
+        what = f"the binding {further[0]}" if further else f"a {trigger.type}"
+        _log.warning("function %s is left out: this host can't serve %s", name, what)
+        return None
+
+    as_text = annotations.get(trigger.name) is str and trigger.type != HTTP
+    if trigger.name in annotations and not as_text:
+        _check_annotation(trigger.name, annotations[trigger.name], trigger.type, "check_input_type_annotation")
+    if returned is not None and "return" in annotations:
+        _check_annotation("the return value", annotations["return"], returned.type, "check_output_type_annotation")
+    return Function(
+        name=name,
+        call=call,
+        is_async=inspect.iscoroutinefunction(call),
+        binding=trigger.type,
+        trigger=_trigger(name, trigger, environment),
+        parameter=trigger.name,
+        as_text=as_text,
+        wants_context=wants_context,
+        has_return=returned is not None,
+        retry=parse_policy(source.get_settings_dict("retry_policy")),
+    )
+
+
+def _check_parameters(call: Any, bound: set[str], annotations: Mapping[str, Any]) -> bool:
+    """Whether the function takes a context. Raises LoadError where parameters and bindings don't match."""
+    parameters = set(inspect.signature(call).parameters)
+    wants_context = "context" in parameters and "context" not in bound
+    if wants_context:
+        parameters.remove("context")
+        annotation = annotations.get("context", func.Context)
+        if not isinstance(annotation, type) or annotation.__name__ != "Context":
+            raise LoadError(f"the context parameter is of type azure.functions.Context, not {annotation!r}")
+    if unbound := sorted(parameters - bound):
+        raise LoadError(f"no trigger or binding provides the parameter {', '.join(unbound)}")
+    if missing := sorted(bound - parameters):
+        raise LoadError(f"it has no parameter {', '.join(missing)}, which its decorators name")
+    return wants_context
+
+
+def _check_annotation(place: str, annotation: Any, binding: str, check: str) -> None:
+    converter: Any = func.get_binding_registry().get(binding)  # type: ignore[no-untyped-call]
+    if not isinstance(annotation, type) or not getattr(converter, check)(annotation):
+        raise LoadError(f"{place} is annotated {annotation!r}, which a {binding} doesn't take")
+
+
+def _trigger(name: str, trigger: Any, environment: Mapping[str, str]) -> HttpTrigger | TimerTrigger | FeedTrigger:
+    # The dictionary has the same keys for the special decorators and for generic_trigger.
+    options: dict[str, Any] = trigger.get_dict_repr()
+    if trigger.type == HTTP:
+        methods = options.get("methods")
+        return HttpTrigger(
+            route=str(options.get("route", name)).strip("/"),
+            methods=frozenset(str(method).upper() for method in methods) if methods else None,
+            anonymous=str(options.get("authLevel", "function")).upper() == "ANONYMOUS",
+        )
+    if trigger.type == TIMER:
+        schedule = resolve(options["schedule"], environment)
+        Schedule(schedule)
+        return TimerTrigger(schedule, bool(options.get("runOnStartup")))
+    poll = int(options.get("feedPollDelay", DEFAULT_POLL_MILLISECONDS))
+    max_items = int(options.get("maxItemsPerInvocation", DEFAULT_MAX_ITEMS))
+    if poll < 0 or max_items < 1:
+        raise LoadError("feed_poll_delay is at least 0, in ms, and max_items_per_invocation at least 1")
+    return FeedTrigger(poll / 1000, max_items)

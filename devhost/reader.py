@@ -1,0 +1,169 @@
+"""Reading one range of the change feed while this host holds its lease.
+
+1. Batches of a range are handed over in order, one at a time.
+2. A checkpoint follows the function's return, never precedes it. A host that dies in between leaves the
+   batch to the next one: at least once.
+3. A batch whose function failed, with no retry left, is checkpointed all the same: it is lost, as on the
+   platform.
+4. Once the lease is lost, no batch is started and nothing is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from devhost.clock import Clock, backoff
+from devhost.functions import FeedTrigger, Function
+from devhost.invoke import Invoker, decode
+from devhost.retry import Attempt, Outcome, run_with_retries
+from engine.store.feed import ChangeFeed, FeedLease, FeedLeaseLost
+
+_log = logging.getLogger("devhost")
+
+
+class HeldLease:
+    """A lease that this host has taken, and how far its range has come. `lifetime` is in seconds."""
+
+    def __init__(self, feed: ChangeFeed, lease: FeedLease, owner: str, clock: Clock, lifetime: float) -> None:
+        self.range = lease.range
+        self.continuation = lease.continuation
+        """Where to read on. Written with the next change of the lease."""
+        self.is_lost = False
+        self._feed, self._lease, self._owner = feed, lease, owner
+        self._clock, self._lifetime = clock, lifetime
+        # Each change needs the version that the one before brought: they can't overlap.
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether another host may have taken it by now."""
+        return self._lease.expires_at <= self._clock.time()
+
+    async def extend(self) -> None:
+        """Makes the lease last another lifetime, and writes how far the range has come. Raises
+        FeedLeaseLost, and what the store raises when it is away."""
+        await self._change(self._owner, self._clock.time() + self._lifetime)
+
+    async def release(self) -> None:
+        """Leaves the range to other hosts; raises as `extend` does."""
+        await self._change(None, 0)
+
+    async def _change(self, owner: str | None, expires_at: float) -> None:
+        async with self._one_at_a_time:
+            if self.is_lost:
+                raise FeedLeaseLost(f"range {self.range}")
+            try:
+                self._lease = await self._feed.renew(self._lease, owner, expires_at, self.continuation)
+            except FeedLeaseLost:
+                self.is_lost = True
+                _log.info("range %s of the change feed is another host's now", self.range)
+                raise
+
+
+class RangeReader:
+    """Hands the batches of one range to the feed function, until it is stopped or loses its lease."""
+
+    def __init__(
+        self,
+        feed: ChangeFeed,
+        lease: HeldLease,
+        function: Function,
+        invoker: Invoker,
+        clock: Clock,
+        lifetime: float,
+    ) -> None:
+        assert isinstance(function.trigger, FeedTrigger)
+        self._feed, self._lease, self._function = feed, lease, function
+        self._trigger = function.trigger
+        self._invoker, self._clock, self._lifetime = invoker, clock, lifetime
+        self._ended = asyncio.Event()
+        """No further batch, and no further attempt at one."""
+        self._finished = asyncio.Event()
+        """Nothing runs any more, so the lease needs no renewal."""
+
+    def stop(self) -> None:
+        """Starts no further batch."""
+        self._ended.set()
+
+    async def run(self) -> None:
+        """Reads on until it is stopped. Returns when the batch in hand has ended and the lease is
+        released."""
+        renewal = asyncio.create_task(self._keep_lease())
+        try:
+            await self._read_on()
+        except FeedLeaseLost:
+            pass
+        finally:
+            self._finished.set()
+            await renewal
+            await self._let_go()
+
+    async def _read_on(self) -> None:
+        failures = 0
+        while not self._ended.is_set():
+            try:
+                documents, behind = await self._feed.read(
+                    self._lease.range, self._lease.continuation, self._trigger.max_items
+                )
+            except Exception as error:  # noqa: BLE001 - a store may be away in any way; the feed waits for it
+                failures += 1
+                _log.warning("range %s of the change feed can't be read: %r", self._lease.range, error)
+                await self._clock.wait(self._ended, backoff(failures))
+                continue
+            failures = 0
+            if not documents:
+                await self._clock.wait(self._ended, self._trigger.poll_seconds)
+            elif not self._ended.is_set() and await self._hand_over(documents):
+                await self._checkpoint(behind)
+
+    async def _hand_over(self, documents: list[dict[str, object]]) -> bool:
+        """Whether the batch is done with."""
+
+        async def call(attempt: Attempt) -> object:
+            # Decoded for each attempt: a function may change what it is given.
+            return await self._invoker.call(self._function, decode(self._function, documents), attempt)
+
+        what = f"feed function {self._function.name} ({len(documents)} documents of range {self._lease.range})"
+        outcome = await run_with_retries(call, self._function.retry, self._clock, self._ended, what)
+        if outcome is Outcome.FAILED and not self._ended.is_set():
+            _log.error(
+                "%d documents of range %s are lost, as on the platform: %s has no retry left",
+                len(documents),
+                self._lease.range,
+                self._function.name,
+            )
+            return True
+        return outcome is Outcome.SUCCEEDED
+
+    async def _checkpoint(self, behind: str) -> None:
+        self._lease.continuation = behind
+        try:
+            await self._lease.extend()
+        except FeedLeaseLost:
+            raise
+        except Exception as error:  # noqa: BLE001 - a store may be away in any way
+            # The next renewal writes it. Until then a crash would only bring the batch again.
+            _log.warning("range %s of the change feed has no checkpoint yet: %r", self._lease.range, error)
+
+    async def _keep_lease(self) -> None:
+        while not await self._clock.wait(self._finished, self._lifetime / 3):
+            try:
+                await self._lease.extend()
+            except FeedLeaseLost:
+                self._ended.set()
+                return
+            except Exception as error:  # noqa: BLE001 - a store may be away in any way; the next third tries again
+                _log.warning("the lease of range %s can't be renewed: %r", self._lease.range, error)
+                if self._lease.is_expired:
+                    self._lease.is_lost = True
+                    self._ended.set()
+                    return
+
+    async def _let_go(self) -> None:
+        try:
+            await self._lease.release()
+        except FeedLeaseLost:
+            pass
+        except Exception as error:  # noqa: BLE001 - the lease expires by itself
+            _log.warning("the lease of range %s can't be released: %r", self._lease.range, error)

@@ -1,0 +1,38 @@
+"""The one seam between this host and the app's engine: the module's `runtime` object.
+
+runtime.change_feed()   async; a ChangeFeed of the app's store. Only asked for if the app has a Cosmos
+DB trigger.
+runtime.close()         async, optional; called last, when nothing runs any more.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+from devhost.settings import LoadError
+from engine.store.feed import ChangeFeed
+
+
+def check_runtime(module: ModuleType) -> None:
+    """Raises LoadError if the module can't provide a change feed."""
+    if not callable(getattr(getattr(module, "runtime", None), "change_feed", None)):
+        raise LoadError(
+            f"{module.__name__} has a Cosmos DB trigger, but no `runtime.change_feed()` from which this host "
+            "could read what changed"
+        )
+
+
+async def open_change_feed(module: ModuleType) -> ChangeFeed:
+    """The change feed of the app's store. Raises whatever the store raises, for instance when it is away."""
+    feed: ChangeFeed = await module.runtime.change_feed()
+    return feed
+
+
+async def close_runtime(module: ModuleType) -> None:
+    """Closes the app's engine, if it has something to close."""
+    close = getattr(getattr(module, "runtime", None), "close", None)
+    if callable(close):
+        closing = close()
+        if inspect.isawaitable(closing):
+            await closing

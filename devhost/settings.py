@@ -1,0 +1,120 @@
+"""What the host reads before it loads the app: local.settings.json, host.json and references to settings.
+
+Every problem is a LoadError whose message names the file and the field.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DEFAULT_TIMEOUT_SECONDS = 30 * 60.0
+"""How long an invocation may take where host.json doesn't say, as on a Flex Consumption plan."""
+DATA_SETTING = "ENGINE_SQLITE_FILE"
+"""The setting by which the app learns where its embedded store keeps its file."""
+
+_TIMESPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):([0-5]?\d):([0-5]?\d(?:\.\d{1,7})?)", re.ASCII)
+_REFERENCE = re.compile(r"%([^%]+)%")
+
+
+class LoadError(Exception):
+    """The app can't be served as it is. The message says what to change."""
+
+
+@dataclass(frozen=True)
+class HostSettings:
+    """What this host takes from host.json."""
+
+    route_prefix: str = "api"
+    """What every route starts with, without slashes at its ends; empty for none."""
+    timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS
+    """How long an invocation may take; None for any time."""
+
+
+def load_local_settings(path: Path, environment: MutableMapping[str, str], *, required: bool) -> None:
+    """Adds the `Values` of a local.settings.json to `environment`, where what is set already stays.
+
+    Raises LoadError if the file can't be used, or is missing though `required`.
+    """
+    document = _read_object(path, required=required)
+    if document.get("IsEncrypted"):
+        raise LoadError(f"{path} is encrypted: decrypt it with `func settings decrypt`")
+    values = document.get("Values", {})
+    if not isinstance(values, dict):
+        raise LoadError(f'{path}: "Values" has to be an object of setting names and their values')
+    for name, value in values.items():
+        if isinstance(value, dict | list) or value is None:
+            raise LoadError(f'{path}: setting "{name}" has to be text')
+        environment.setdefault(name, json.dumps(value) if isinstance(value, bool) else str(value))
+
+
+def load_host_settings(path: Path) -> HostSettings:
+    """What host.json says of routes and time limits; the defaults if there is no such file. Other parts of it
+    concern the platform and are ignored. Raises LoadError."""
+    document = _read_object(path, required=False)
+    http = _object_at(_object_at(document, "extensions", path), "http", path)
+    prefix = http.get("routePrefix", HostSettings.route_prefix)
+    if not isinstance(prefix, str):
+        raise LoadError(f'{path}: "routePrefix" has to be text')
+    return HostSettings(prefix.strip("/"), _timeout(document.get("functionTimeout"), path))
+
+
+def timespan(text: object) -> float:
+    """The seconds of a time span "[days.]HH:MM:SS". Raises ValueError."""
+    match = _TIMESPAN.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f'a time span is written "HH:MM:SS", not {text!r}')
+    days, hours, minutes, seconds = match.groups()
+    return ((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + float(seconds)
+
+
+def resolve(text: str, environment: Mapping[str, str]) -> str:
+    """`text` with each `%NAME%` replaced by that setting. Raises LoadError if one isn't set."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if not environment.get(name):
+            raise LoadError(f"setting {name}, which {text!r} refers to, is not set")
+        return environment[name]
+
+    return _REFERENCE.sub(value, text)
+
+
+def _timeout(text: object, path: Path) -> float | None:
+    if text is None:
+        return DEFAULT_TIMEOUT_SECONDS
+    if text == "-1":
+        return None
+    try:
+        seconds = timespan(text)
+    except ValueError as error:
+        raise LoadError(f'{path}: "functionTimeout": {error}') from error
+    if not seconds:
+        raise LoadError(f'{path}: "functionTimeout" has to be longer than no time; "-1" means any time')
+    return seconds
+
+
+def _object_at(document: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
+    value = document.get(name, {})
+    if not isinstance(value, dict):
+        raise LoadError(f'{path}: "{name}" has to be an object')
+    return value
+
+
+def _read_object(path: Path, *, required: bool) -> dict[str, Any]:
+    try:
+        # Editors on Windows write a byte order mark.
+        document = json.loads(path.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        if required:
+            raise LoadError(f"{path} doesn't exist") from None
+        return {}
+    except (OSError, ValueError) as error:
+        raise LoadError(f"{path} can't be read: {error}") from error
+    if not isinstance(document, dict):
+        raise LoadError(f"{path} has to hold a JSON object")
+    return document

@@ -1,0 +1,80 @@
+"""The Functions app: triggers only. Each turns what the host gives it into a call of the engine, and back."""
+
+from __future__ import annotations
+
+import os
+
+import azure.functions as func
+
+from engine import Runtime, http
+from workflows import WORKFLOWS
+
+app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
+runtime = Runtime.from_environment(WORKFLOWS, os.environ)
+
+
+@app.route("workflows/{name}", methods=["POST"])
+async def start(req: func.HttpRequest) -> func.HttpResponse:
+    """Start a workflow."""
+    return _response(await http.start(runtime, _request(req), req.route_params["name"]))
+
+
+@app.route("executions/{id}", methods=["GET"])
+async def poll(req: func.HttpRequest) -> func.HttpResponse:
+    """How an execution stands."""
+    return _response(await http.poll(runtime, _request(req), req.route_params["id"]))
+
+
+@app.route("executions/{id}/interrupt", methods=["POST"])
+async def interrupt(req: func.HttpRequest) -> func.HttpResponse:
+    """Ask an execution to stop and clean up."""
+    return _response(await http.interrupt(runtime, _request(req), req.route_params["id"]))
+
+
+@app.route("executions/{id}/resume", methods=["POST"])
+async def resume(req: func.HttpRequest) -> func.HttpResponse:
+    """Let a suspended execution run again."""
+    return _response(await http.resume(runtime, _request(req), req.route_params["id"]))
+
+
+@app.route("executions/{id}/deferreds/{name}", methods=["POST"])
+async def complete_deferred(req: func.HttpRequest) -> func.HttpResponse:
+    """Bring a value that an execution waits for."""
+    params = req.route_params
+    return _response(await http.complete_deferred(runtime, _request(req), params["id"], params["name"]))
+
+
+@app.cosmos_db_trigger(
+    "documents",
+    connection="COSMOS",
+    database_name="%COSMOS_DATABASE%",
+    container_name="%COSMOS_CONTAINER%",
+    lease_container_name="leases",
+    start_from_beginning=True,  # type: ignore[arg-type]  # the SDK's annotation is wrong: it takes a bool
+    feed_poll_delay=500,
+    max_items_per_invocation=100,
+)
+@app.retry(
+    strategy="exponential_backoff", max_retry_count="-1", minimum_interval="00:00:01", maximum_interval="00:01:00"
+)
+async def drive_changes(documents: func.DocumentList) -> None:
+    """Drive what changed. Raises only if the store can't be reached: the host then gives the same batch again."""
+    await runtime.worker.drive_changes(documents)
+
+
+@app.timer_trigger("timer", schedule="*/10 * * * * *", use_monitor=False)
+async def sweep(timer: func.TimerRequest) -> None:
+    """Drive what is due."""
+    await runtime.worker.sweep()
+
+
+def _request(req: func.HttpRequest) -> http.Request:
+    headers = {name.lower(): value for name, value in req.headers.items()}
+    return http.Request(req.url, req.get_body(), dict(req.params), headers)
+
+
+def _response(answer: http.Response) -> func.HttpResponse:
+    headers = dict(answer.headers)
+    return func.HttpResponse(
+        answer.body, status_code=answer.status, mimetype=headers.pop("Content-Type"), headers=headers
+    )
