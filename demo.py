@@ -63,7 +63,7 @@ class Demo:
             answer = {"approved": True, "by": "Grace"}
             self._call("POST", f"{location}/deferreds/approval", answer)
             self._say("you", "POST …/deferreds/approval               → 200, approved by Grace")
-            ended = _until(lambda: self._ended(location), "the order to be shipped")
+            ended = _until(lambda: self._ended(location), "the order to be shipped") or {}
             self._say("engine", f"{ended['outcome']}: {len(ended['result']['parcels'])} parcels shipped in parallel")
             repeated = self._call("POST", "/api/workflows/fulfil", ORDER)
             same = repeated["result"] == ended["result"]

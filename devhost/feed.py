@@ -21,7 +21,7 @@ from engine.store.feed import ChangeFeed, FeedLease, FeedLeaseLost
 
 T = TypeVar("T")
 
-LEASE_SECONDS = 15.0
+LEASE_SECONDS = 5.0
 """How long a range stays unread after its host died. Each third of it, leases are renewed and balanced."""
 
 _log = logging.getLogger("devhost")

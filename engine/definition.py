@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from engine.codec import Codec, Signature, type_hints
 from engine.errors import InvalidInput
@@ -96,7 +96,11 @@ class Deferred(Generic[R]):
 
     _declared: ClassVar[dict[str, Deferred[Any]]] = {}
 
-    def __init__(self, name: str, type: type[R] | Any = Any) -> None:
+    @overload
+    def __init__(self, name: str, type: type[R]) -> None: ...
+    @overload
+    def __init__(self: Deferred[Any], name: str, type: Any = Any) -> None: ...
+    def __init__(self, name: str, type: Any = Any) -> None:
         self.name = checked_name(name, "deferred")
         self.type = type
         self.codec = Codec(type, f"the value of deferred {name}")

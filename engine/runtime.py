@@ -42,8 +42,8 @@ class Runtime:
 
     @classmethod
     def from_environment(cls, workflows: Sequence[Workflow[Any, Any]], environment: Mapping[str, str]) -> Runtime:
-        """The runtime that the app's settings describe: `ENGINE_SQLITE_FILE` names a SQLite file. Raises ValueError that
-        names a setting which makes no sense."""
+        """The runtime that the app's settings describe: `ENGINE_SQLITE_FILE` names a SQLite file. Raises ValueError
+        that names a setting which makes no sense."""
         path = environment.get("ENGINE_SQLITE_FILE") or DEFAULT_FILE
         return cls(workflows, lambda: SqliteStore(path), Settings.from_environment(environment))
 
