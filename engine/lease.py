@@ -1,0 +1,195 @@
+"""The lease: one driver's hold on an execution, and everything that it reads and writes of it.
+
+Invariants:
+1. Claim first, then load; exec first, then inbox. `seen` is the `wake` of an exec version that was in hand before the
+   inbox was read. The other order loses wake-ups.
+2. A driver that found the lease expired appends a Takeover before anything else. From then on the driver before it
+   can't append: its next chunk collides.
+3. Whoever finds that it holds the lease no more (a chunk that is Taken, an exec document with another worker) raises
+   LeaseLost and writes nothing after it.
+4. What is read must be at least what the exec document in hand counts: a query's pages are no snapshot, and a replica
+   may lag.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from engine.clock import Clock
+from engine.codec import stored_size
+from engine.documents import Chunk, Execution, InboxItem, Large
+from engine.errors import Conflict, Missing, MissingDocument, Taken
+from engine.events import AttemptFailed, Event, StepResolved, Takeover
+from engine.settings import Settings
+from engine.store.base import Loaded, Store
+
+MAX_CHUNK_BYTES = 900_000
+"""Of a chunk's values, unless one event alone is larger: a chunk and the exec document fit into one batch of 2 MB."""
+MAX_READS = 6
+"""Reads that may be older than what is known to exist, before the documents count as gone."""
+
+
+class LeaseLost(Exception):
+    """Another driver holds the execution, or it has ended: stop without another word."""
+
+
+class Lease:
+    """A driver's hold on the execution whose exec document its claim wrote. Not for concurrent use: one flow of control
+    makes its calls, one after the other."""
+
+    def __init__(self, store: Store, clock: Clock, settings: Settings, claimed: Execution) -> None:
+        self.execution = claimed
+        self.inbox: dict[tuple[str, str], InboxItem] = {}
+        """What the outside and the children have sent, by kind and name."""
+        self.heartbeat_at = clock.now() + settings.heartbeat
+        """When the lease has to be extended."""
+        self.token = claimed.worker or ""
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._length = 0
+        self._told = 0
+
+    def tell(self, wake: int) -> bool:
+        """There is an exec document with that `wake`. True if that is news."""
+        news = wake > max(self.execution.wake, self._told)
+        self._told = max(self._told, wake)
+        return news
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is news that was not taken in."""
+        return self._told > self.execution.wake
+
+    async def load(self, takeover: bool) -> tuple[str, list[Event]]:
+        """Seal the log if this is a takeover, and read what has happened. Returns the payload and the events.
+
+        Raises LeaseLost, MissingDocument, DecodingError, StoreError.
+        """
+        loaded = await self._read_partition()
+        while takeover:
+            seal = Chunk.of(self.execution.execution_id, len(loaded.chunks), [Takeover(self._clock.now(), self.token)])
+            try:
+                await self._store.append(seal)
+            except Taken:
+                loaded = await self._read_partition()
+            else:
+                loaded.chunks.append(seal)
+                break
+        self._take_inbox(loaded)
+        self._length = len(loaded.chunks)
+        events = [chunk.decoded() for chunk in loaded.chunks]
+        beyond = [event for chunk in events[self.execution.history_length :] for event in chunk]
+        if any(not isinstance(event, Takeover) for event in beyond):  # the driver before made progress
+            self.execution = self.execution.model_copy(update={"attempts": 1})
+        payload = loaded.input.value if loaded.input else self.execution.payload
+        return payload or "null", [event for chunk in events for event in chunk]
+
+    async def append(self, events: list[Event]) -> None:
+        """Add events to the history. Raises LeaseLost, StoreError."""
+        for group in _groups(events):
+            try:
+                await self._store.append(Chunk.of(self.execution.execution_id, self._length, group))
+            except Taken:
+                raise LeaseLost("the history was continued by another driver") from None
+            self._length += 1
+
+    async def let_go(self, changed: Execution, events: list[Event], output: Large | None = None) -> bool:
+        """Write the exec document that ends the hold, with the last events. False if there was news: it has been taken
+        in, the lease is still held, and `events` holds what is not written yet. Raises LeaseLost, StoreError."""
+        groups = _groups(events)
+        alone = bool(groups) and (output is not None or sum(map(_size, groups[-1])) > MAX_CHUNK_BYTES)
+        for group in groups if alone else groups[:-1]:
+            await self.append(group)
+            del events[: len(group)]
+        last = Chunk.of(changed.execution_id, self._length, events) if events else None
+        length = max(self._length + (last is not None), changed.history_length)
+        try:
+            self.execution = await self._store.commit(
+                changed.model_copy(update={"history_length": length}), last, output
+            )
+        except Conflict:
+            await self.refresh()
+            return False
+        except (Taken, Missing) as error:
+            raise LeaseLost(str(error)) from None
+        return True
+
+    async def extend(self) -> None:
+        """The heartbeat. Raises LeaseLost, StoreError."""
+        settings = self._settings
+        now = self._clock.now()
+        try:
+            self.execution = await self._store.replace(
+                self.execution.leased(self.token, now, settings.lease, settings.skew)
+            )
+        except Conflict:
+            await self.refresh()
+        except Missing as error:
+            raise LeaseLost(str(error)) from None
+        else:
+            self.heartbeat_at = self._clock.now() + settings.heartbeat
+
+    async def refresh(self) -> None:
+        """Take in what others wrote: the version that we were told of, or any other than the one in hand. Raises
+        LeaseLost if the execution is no longer ours, MissingDocument, StoreError."""
+        known, told = self.execution, self.is_behind
+        for reads in range(MAX_READS):
+            try:
+                fresh = await self._store.read(known.execution_id)
+            except Missing as error:
+                raise LeaseLost(str(error)) from None
+            if fresh.worker != self.token or fresh.is_complete:
+                raise LeaseLost("another driver holds it, or it has ended")
+            self.execution = fresh
+            if not self.is_behind if told else fresh.etag != known.etag:
+                break
+            await self._pause(reads)
+        self._told = min(self._told, self.execution.wake)
+        self._take_inbox(await self._read_partition(self._length))
+
+    async def _read_partition(self, from_chunk: int = 0) -> Loaded:
+        expected = self.execution
+        for reads in range(MAX_READS):
+            loaded = await self._store.load(expected.execution_id, from_chunk)
+            numbers = [chunk.number for chunk in loaded.chunks]
+            whole = numbers == list(range(from_chunk, from_chunk + len(numbers)))
+            enough = from_chunk + len(numbers) >= expected.history_length and len(loaded.inbox) >= expected.inbox_count
+            if whole and enough and (expected.payload is not None or loaded.input is not None):
+                return loaded
+            await self._pause(reads)
+        raise MissingDocument(
+            f"the partition holds history chunks {numbers[:3]}…({len(numbers)}) and {len(loaded.inbox)} inbox "
+            f"documents, but the execution counts {expected.history_length} and {expected.inbox_count}: some "
+            "were deleted"
+        )
+
+    def _take_inbox(self, loaded: Loaded) -> None:
+        for item in loaded.inbox:
+            self.inbox[item.kind, item.name] = item
+
+    async def _pause(self, tries: int) -> None:
+        await self._clock.wait(asyncio.Event(), min(0.05 * 2**tries, 1.0))
+
+
+def _groups(events: Iterable[Event]) -> list[list[Event]]:
+    """Events in groups that each make a chunk which a store can take."""
+    groups: list[list[Event]] = []
+    room = 0
+    for event in events:
+        size = _size(event)
+        if not groups or size > room:
+            groups.append([])
+            room = MAX_CHUNK_BYTES
+        groups[-1].append(event)
+        room -= size
+    return groups
+
+
+def _size(event: Event) -> int:
+    """About how many bytes an event takes in a chunk."""
+    size = 200 + (stored_size(event.value or "") if isinstance(event, StepResolved) else 0)
+    if isinstance(event, StepResolved | AttemptFailed) and event.error is not None:
+        size += len(event.error.model_dump_json())
+    return size
