@@ -37,6 +37,31 @@ async def resume(req: func.HttpRequest) -> func.HttpResponse:
     return _response(await http.resume(runtime, _request(req), req.route_params["id"]))
 
 
+@app.route("executions/{id}/terminate", methods=["POST"])
+async def terminate(req: func.HttpRequest) -> func.HttpResponse:
+    """End an execution at once."""
+    return _response(await http.terminate(runtime, _request(req), req.route_params["id"]))
+
+
+@app.route("executions/{id}", methods=["DELETE"])
+async def purge(req: func.HttpRequest) -> func.HttpResponse:
+    """Delete an execution that has ended."""
+    return _response(await http.purge(runtime, req.route_params["id"]))
+
+
+@app.route("executions", methods=["GET"])
+async def list_executions(req: func.HttpRequest) -> func.HttpResponse:
+    """The executions there are."""
+    return _response(await http.list_executions(runtime, _request(req)))
+
+
+@app.route("executions/{id}/channels/{name}", methods=["POST"])
+async def send(req: func.HttpRequest) -> func.HttpResponse:
+    """Send one more value to an execution."""
+    params = req.route_params
+    return _response(await http.send(runtime, _request(req), params["id"], params["name"]))
+
+
 @app.route("executions/{id}/deferreds/{name}", methods=["POST"])
 async def complete_deferred(req: func.HttpRequest) -> func.HttpResponse:
     """Bring a value that an execution waits for."""

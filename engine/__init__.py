@@ -1,9 +1,10 @@
 """A durable workflow engine on Azure Functions and Cosmos DB. These names are for authors and hosts."""
 
 from engine.activities import ActivityInfo
-from engine.authoring import activity, workflow
+from engine.authoring import activity, compensate, finalizer, workflow
+from engine.children import ChildStopped
 from engine.client import Client, Status
-from engine.definition import Activity, Deferred, Workflow
+from engine.definition import Activity, Channel, Deferred, Workflow
 from engine.errors import (
     ActivityError,
     AlreadyCompleted,
@@ -23,6 +24,7 @@ from engine.failures import Failure
 from engine.retry import Retry
 from engine.runtime import Runtime
 from engine.settings import Settings
+from engine.steps import Outcome
 
 __all__ = [
     "Activity",
@@ -30,6 +32,8 @@ __all__ = [
     "ActivityInfo",
     "AlreadyCompleted",
     "AlreadyResolved",
+    "Channel",
+    "ChildStopped",
     "Client",
     "ClientError",
     "Deferred",
@@ -39,6 +43,7 @@ __all__ = [
     "InvalidInput",
     "NonDeterminism",
     "NotDurable",
+    "Outcome",
     "Retry",
     "Runtime",
     "Settings",
@@ -49,5 +54,7 @@ __all__ = [
     "UnknownWorkflow",
     "Workflow",
     "activity",
+    "compensate",
+    "finalizer",
     "workflow",
 ]

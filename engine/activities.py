@@ -14,7 +14,7 @@ import contextvars
 from dataclasses import dataclass
 
 from engine.clock import Clock
-from engine.replay import ActivityStep
+from engine.steps import ActivityStep
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from engine.activities import ActivityInfo, current_info
 from engine.definition import DEFAULT_PARALLEL, Activity, Options, Workflow, current_run
 from engine.replay import Run
 from engine.retry import Retry
+from engine.steps import Outcome
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -99,6 +100,9 @@ class _WorkflowWords:
         idempotency_key: Callable[..., str] | None = None,
         max_parallel: int = DEFAULT_PARALLEL,
         tags: Mapping[str, str] | None = None,
+        suspend_on_failure: bool = False,
+        time_limit: timedelta | None = None,
+        retention: timedelta | None = None,
     ) -> Callable[[Callable[P, Awaitable[R]]], Workflow[P, R]]: ...
     def __call__(  # type: ignore[misc]
         self,
@@ -110,6 +114,9 @@ class _WorkflowWords:
         idempotency_key: Callable[..., str] | None = None,
         max_parallel: int = DEFAULT_PARALLEL,
         tags: Mapping[str, str] | None = None,
+        suspend_on_failure: bool = False,
+        time_limit: timedelta | None = None,
+        retention: timedelta | None = None,
     ) -> Any:
         """Make an async function of one payload (or none) a workflow.
 
@@ -118,8 +125,11 @@ class _WorkflowWords:
         idempotency_key: makes of the payload what it is about; starting twice with one key is starting once.
         max_parallel: activities of one execution that run at a time.
         tags: text to find its executions by.
+        suspend_on_failure: an activity that fails for good suspends the execution, and `resume` runs it again.
+        time_limit: after which an execution is cancelled, compensated and failed with a TimeoutError.
+        retention: how long a finished execution is kept; for ever, unless given.
         """
-        options = Options(max_parallel=max_parallel, tags=dict(tags or {}))
+        options = Options(max_parallel, dict(tags or {}), suspend_on_failure, time_limit, retention)
 
         def decorate(function: Callable[..., Awaitable[Any]]) -> Workflow[Any, Any]:
             return Workflow(function, name, version, idempotency_key, options)
@@ -141,6 +151,11 @@ class _WorkflowWords:
     def execution_id(self) -> str:
         """The id of this execution."""
         return _run("workflow.execution_id()").execution_id
+
+    def cause(self) -> BaseException | None:
+        """In a compensation or finalizer: what the workflow failed with, CancelledError if it was interrupted, None if
+        it ended well."""
+        return _run("workflow.cause()").cause
 
     def as_completed(self, awaitables: Iterable[Awaitable[R]], *, timeout: float | None = None) -> Iterator[Any]:
         """As `asyncio.as_completed`, which starts bare coroutines in the order of their memory addresses; this one
@@ -166,6 +181,20 @@ def _run(what: str) -> Run:
     if run is None:
         raise RuntimeError(f"{what} is for the code of a workflow")
     return run
+
+
+def compensate(undo: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Have `undo(*args, **kwargs)` run if the workflow fails or is interrupted: the newest first, each durable.
+
+    One that fails is recorded with the outcome, and the others still run. For the code of a workflow.
+    """
+    _run("compensate()").compensate(lambda: undo(*args, **kwargs))
+
+
+def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:
+    """Have the async function `last` run once at the very end, after compensations, with the outcome that the
+    workflow comes to. It may call activities. Not run at suspension, nor by `terminate`."""
+    _run("finalizer()").finalize(last)
 
 
 activity = _ActivityWords()

@@ -12,8 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from engine.clock import Clock
-from engine.codec import MAX_VALUE_BYTES, Codec, stored_size
-from engine.definition import Deferred, Registry, Workflow, execution_id, is_execution_id
+from engine.definition import Channel, Deferred, Registry, Workflow, execution_id, is_execution_id
 from engine.documents import INPUT, Execution, InboxItem, Large, inbox_id, is_large
 from engine.errors import (
     AlreadyCompleted,
@@ -21,12 +20,13 @@ from engine.errors import (
     Conflict,
     InvalidInput,
     Missing,
+    NotEnded,
     Taken,
     UnknownDeferred,
     UnknownExecution,
     UnknownWorkflow,
 )
-from engine.failures import ErrorRecord, rebuild
+from engine.failures import ErrorRecord, Failure, rebuild, record
 from engine.settings import Settings
 from engine.store.base import Filter, Page, Store
 from engine.worker import Worker
@@ -82,7 +82,7 @@ class Client:
         Raises UnknownWorkflow, and EncodingError or TooLarge for a payload that can't be stored.
         """
         found = self._find(workflow)
-        text, value = (found.payload if found.takes_payload else Codec(None, "the payload")).round_trip(payload)
+        text, value = found.stored_payload(payload)
         return await self._start(found, value, text, key)
 
     async def start_json(self, name: str, text: str, *, key: str | None = None) -> Status:
@@ -136,6 +136,11 @@ class Client:
         text, _ = found.codec.round_trip(value)
         return await self._complete(execution_id, found.name, text)
 
+    async def fail(self, execution_id: str, deferred: str | Deferred[Any], failure: Failure) -> Status:
+        """Resolve a deferred with a typed failure, which is raised where the workflow awaits it. Raises as `complete`
+        does."""
+        return await self._complete(execution_id, self._find_deferred(deferred).name, None, record(failure))
+
     async def complete_json(self, execution_id: str, name: str, text: str) -> Status:
         """As `complete`, with a value of JSON text from outside."""
         found = self._find_deferred(name)
@@ -151,6 +156,43 @@ class Client:
             raise self._unknown(execution_id) from None
         self._tell(execution)
         return await self._status(execution)
+
+    async def terminate(self, execution_id: str) -> Status:
+        """End an execution at once, running nothing: no cleanup, no compensation, and its children go on. It works
+        whatever its history or code has become. Raises UnknownExecution, AlreadyCompleted."""
+        while True:
+            execution = await self._read(execution_id)
+            if execution.is_complete:
+                if execution.outcome == "terminated":
+                    return await self._status(execution)
+                raise AlreadyCompleted(f"execution {execution_id} has ended: {execution.outcome}")
+            with contextlib.suppress(Conflict):
+                ended = await self._store.replace(execution.terminated(self._clock.now()))
+                self._tell(ended)
+                return await self._status(ended)
+
+    async def send(
+        self, execution_id: str, channel: str | Channel[Any], value: Any, *, key: str | None = None
+    ) -> Status:
+        """Send a value to a channel. With a `key`, sending it again is a success that changes nothing. Raises
+        UnknownExecution, UnknownDeferred for a channel that nobody declares, InvalidInput, AlreadyCompleted."""
+        found = self._find_channel(channel)
+        return await self._send(execution_id, found.name, found.codec.round_trip(value)[0], key)
+
+    async def send_json(self, execution_id: str, name: str, text: str, *, key: str | None = None) -> Status:
+        """As `send`, with a value of JSON text from outside."""
+        found = self._find_channel(name)
+        return await self._send(execution_id, found.name, found.codec.accept(text or "null"), key)
+
+    async def purge(self, execution_id: str) -> None:
+        """Delete all that is stored of an execution that has ended. Raises UnknownExecution, and NotEnded while it
+        runs or owes its end to a parent."""
+        while True:
+            execution = await self._read(execution_id)
+            if not execution.is_complete or execution.owes:
+                raise NotEnded(f"execution {execution_id} hasn't ended: interrupt or terminate it first")
+            with contextlib.suppress(Conflict):
+                return await self._store.purge(execution)
 
     async def resume(self, execution_id: str) -> Status:
         """Free a suspended execution to run again, also a quarantined one. Raises UnknownExecution,
@@ -181,6 +223,7 @@ class Client:
             version=workflow.version,
             payload=None if large else text,
             tags=dict(workflow.options.tags),
+            retention_seconds=workflow.options.retention.total_seconds() if workflow.options.retention else None,
             due_at=now + self._settings.first_look,
             created_at=now,
             updated_at=now,
@@ -192,12 +235,29 @@ class Client:
             return await self.poll(id)
         return Status(created)
 
-    async def _complete(self, execution_id: str, name: str, text: str) -> Status:
-        self._check_id(execution_id)
-        if stored_size(text) > MAX_VALUE_BYTES:
-            raise InvalidInput(f"the value of deferred {name} is larger than {MAX_VALUE_BYTES:,} bytes")
+    async def _send(self, execution_id: str, name: str, text: str, key: str | None) -> Status:
+        position = (await self._read(execution_id)).inbox_count
         now = self._clock.now()
-        item = InboxItem.of("deferred", execution_id, name, now, value=text)
+        item = InboxItem.of(
+            "channel", execution_id, name, now, text, one_of_many=key or uuid.uuid4().hex, position=position
+        )
+        try:
+            execution = await self._store.signal(item, now)
+        except Missing:
+            raise self._unknown(execution_id) from None
+        except Taken:
+            return await self.poll(execution_id)
+        except Conflict:
+            raise AlreadyCompleted(f"execution {execution_id} has ended: it takes no more values") from None
+        self._tell(execution)
+        return await self._status(execution)
+
+    async def _complete(
+        self, execution_id: str, name: str, text: str | None, error: ErrorRecord | None = None
+    ) -> Status:
+        self._check_id(execution_id)
+        now = self._clock.now()
+        item = InboxItem.of("deferred", execution_id, name, now, value=text, error=error)
         try:
             execution = await self._store.signal(item, now)
         except Missing:
@@ -213,7 +273,8 @@ class Client:
 
     async def _compare(self, item: InboxItem) -> Status:
         first = await self._store.read_inbox(item.execution_id, item.id)
-        if first.error is not None or json.loads(first.value or "null") != json.loads(item.value or "null"):
+        same_failure = _identity(first.error) == _identity(item.error)
+        if not same_failure or json.loads(first.value or "null") != json.loads(item.value or "null"):
             shown = first.value or (first.error.model_dump_json() if first.error else "null")
             raise AlreadyResolved(f"deferred {item.name} was resolved with another value before", shown)
         return await self.poll(item.execution_id)
@@ -245,6 +306,12 @@ class Client:
             )
         return found
 
+    def _find_channel(self, channel: str | Channel[Any]) -> Channel[Any]:
+        found = Channel.named(channel) if isinstance(channel, str) else channel
+        if found is None:
+            raise UnknownDeferred(f"no channel is named {channel!r}")
+        return found
+
     def _find_deferred(self, deferred: str | Deferred[Any]) -> Deferred[Any]:
         found = Deferred.named(deferred) if isinstance(deferred, str) else deferred
         if found is None:
@@ -261,6 +328,10 @@ class Client:
 
     def _unknown(self, execution_id: str) -> UnknownExecution:
         return UnknownExecution(f"there is no execution {execution_id}")
+
+
+def _identity(error: ErrorRecord | None) -> tuple[str, str | None] | None:
+    return (error.type, error.data) if error else None
 
 
 def _setter(event: asyncio.Event) -> Callable[[object], None]:

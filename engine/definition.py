@@ -33,7 +33,11 @@ class Steps(Protocol):
 
     def receive(self, deferred: Deferred[Any]) -> Coroutine[Any, Any, Any]: ...
 
-    def descend(self, workflow: Workflow[Any, Any], args: Any, kwargs: Any) -> Coroutine[Any, Any, Any]: ...
+    def descend(
+        self, workflow: Workflow[Any, Any], payload: Any, waits: bool, abandon: bool
+    ) -> Coroutine[Any, Any, Any]: ...
+
+    def take(self, channel: Channel[Any]) -> Coroutine[Any, Any, Any]: ...
 
 
 def current_run() -> Any:
@@ -113,8 +117,19 @@ class Deferred(Generic[R]):
 
     @classmethod
     def named(cls, name: str) -> Deferred[Any] | None:
-        """The deferred that was declared under that name."""
-        return cls._declared.get(name)
+        """The deferred that was declared under that name, or as one of many under the name before its bracket."""
+        found = cls._declared.get(name)
+        if found is None and name.endswith("]"):
+            kind, _, key = name[:-1].partition("[")
+            found = cls._declared[kind][key] if kind in cls._declared else None
+        return found
+
+    def __getitem__(self, key: object) -> Deferred[R]:
+        """One of many of its kind, as `approval[item.id]`: a deferred of its own, with the same type."""
+        name = f"{self.name}[{key}]"
+        one = Deferred.__new__(Deferred)
+        one.name, one.type, one.codec = checked_name(name, "deferred"), self.type, self.codec
+        return one
 
     async def wait(self) -> R:
         """Its value, as a coroutine: for `create_task`, `asyncio.wait` and the like."""
@@ -131,17 +146,72 @@ class Deferred(Generic[R]):
         return f"<deferred {self.name}>"
 
 
+class Channel(Generic[R]):
+    """Many values from outside under one name, in the order in which they came, each received once.
+
+        async for event in events: ...          # or: event = await events.receive()
+
+    `name` is unique in an app; `type` is what it brings.
+    """
+
+    _declared: ClassVar[dict[str, Channel[Any]]] = {}
+
+    @overload
+    def __init__(self, name: str, type: type[R]) -> None: ...
+    @overload
+    def __init__(self: Channel[Any], name: str, type: Any = Any) -> None: ...
+    def __init__(self, name: str, type: Any = Any) -> None:
+        self.name = checked_name(name, "channel")
+        self.type = type
+        self.codec = Codec(type, f"a value of channel {name}")
+        other = Channel._declared.setdefault(name, self)
+        if repr(other.type) != repr(type):
+            raise ValueError(f"channel {name!r} is declared twice, as {other.type!r} and as {type!r}")
+
+    @classmethod
+    def named(cls, name: str) -> Channel[Any] | None:
+        """The channel that was declared under that name."""
+        return cls._declared.get(name)
+
+    async def receive(self) -> R:
+        """The next value, once there is one."""
+        run = current_run()
+        if run is None:
+            raise RuntimeError(f"channel {self.name!r} can only be received from in a workflow")
+        value: R = await cast(Steps, run).take(self)
+        return value
+
+    def __aiter__(self) -> Channel[R]:
+        return self
+
+    async def __anext__(self) -> R:
+        return await self.receive()
+
+    def __repr__(self) -> str:
+        return f"<channel {self.name}>"
+
+
 @dataclass(frozen=True)
 class Options:
     """What a workflow's author may set for all of its executions.
 
-    `max_parallel`: activities of one execution that run at a time.
+    max_parallel: activities of one execution that run at a time.
+    suspend_on_failure: an activity that fails for good suspends the execution; `resume` runs it again.
+    time_limit: after which the execution is cancelled, compensated and failed.
+    retention: how long a finished execution is kept; for ever, unless given.
     """
 
     max_parallel: int = DEFAULT_PARALLEL
     tags: Mapping[str, str] = field(default_factory=dict)
+    suspend_on_failure: bool = False
+    time_limit: timedelta | None = None
+    retention: timedelta | None = None
 
     def __post_init__(self) -> None:
+        for name in ("time_limit", "retention"):
+            value = getattr(self, name)
+            if value is not None and value <= timedelta(0):
+                raise ValueError(f"{name} is more than zero, not {value}")
         if self.max_parallel < 1:
             raise ValueError(f"max_parallel is at least 1, not {self.max_parallel}")
 
@@ -210,7 +280,36 @@ class Workflow(Generic[P, R]):
         run = current_run()
         if run is None:
             return self.function(*args, **kwargs)
-        return cast(Steps, run).descend(self, args, kwargs)
+        return self._descend(run, args, kwargs, waits=True, abandon=False)
+
+    def child(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """As a plain call in a workflow, but for a child that lives on when its parent ends."""
+        return self._descend(self._inside("child"), args, kwargs, waits=True, abandon=True)
+
+    def start(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, str]:
+        """Start a child without waiting for its end. Returns its execution id. For the code of a workflow; elsewhere
+        it is `client.start`."""
+        return self._descend(self._inside("start"), args, kwargs, waits=False, abandon=True)
+
+    def stored_payload(self, payload: Any) -> tuple[str, Any]:
+        """The JSON text of a payload, and the value that the workflow sees. Raises EncodingError, TooLarge."""
+        if not self.takes_payload:
+            return "null", None
+        return self.payload.round_trip(payload)
+
+    def _inside(self, word: str) -> Any:
+        run = current_run()
+        if run is None:
+            raise RuntimeError(f"{self.name}.{word}() is for the code of a workflow")
+        return run
+
+    def _descend(
+        self, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any], waits: bool, abandon: bool
+    ) -> Coroutine[Any, Any, Any]:
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        payload = next(iter(bound.arguments.values()), None)
+        return cast(Steps, run).descend(self, payload, waits, abandon)
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} version {self.version}>"

@@ -8,6 +8,7 @@ One container, partition key `/executionId`. Fields are camelCase in the documen
 | `history::<8 digits>`  | created only: the log has one total order, and whoever loses a race knows      |
 | `deferred::<name>`     | created only: the first writer wins                                            |
 | `child::<step>`        | created only, by the child, in its parent's partition                          |
+| `channel::<name>::<…>` | created only: one for each value                                               |
 | `input`, `output`      | created only: a payload or result that is too large for the exec document      |
 
 Rules of the exec document:
@@ -34,7 +35,7 @@ from engine.clock import Instant
 from engine.errors import DecodingError
 from engine.events import Event, dump_events, load_events
 from engine.failures import ErrorRecord
-from engine.replay import OutcomeKind
+from engine.steps import OutcomeKind
 
 SCHEMA = 1
 """The version of these documents. A driver leaves alone what a later one wrote."""
@@ -92,7 +93,13 @@ class Execution(Record):
     version: str
     payload: str | None = None
     """JSON text; None when it stands in the `input` document."""
-    parent: Parent | None = None
+    parents: tuple[Parent, ...] = ()
+    """Who waits for its end."""
+    told: bool = False
+    """Whether they have it."""
+    creator: str | None = None
+    """The execution that started it as a child."""
+    ancestors: tuple[str, ...] = ()
     tags: dict[str, str] = {}
     status: Literal["running", "complete"] = "running"
     suspended: bool = False
@@ -103,6 +110,10 @@ class Execution(Record):
     completed_result: str | None = None
     """JSON text; None when it stands in the `output` document."""
     error: ErrorRecord | None = None
+    compensation_errors: tuple[ErrorRecord, ...] = ()
+    """What compensations and finalizers failed with."""
+    retention_seconds: float | None = None
+    """How long it is kept once it has ended; None: for ever."""
     worker: str | None = None
     lease_expires_at: Instant | None = None
     due_at: Instant | None = None
@@ -135,6 +146,15 @@ class Execution(Record):
     @property
     def is_complete(self) -> bool:
         return self.status == "complete"
+
+    @property
+    def owes(self) -> bool:
+        """Whether it has ended and its parents have yet to hear of it."""
+        return self.is_complete and bool(self.parents) and not self.told
+
+    def is_expired(self, now: datetime) -> bool:
+        """Whether it has been kept for as long as it should be."""
+        return self.is_complete and not self.owes and self.due_at is not None and self.due_at <= now
 
     @property
     def is_fresh(self) -> bool:
@@ -177,7 +197,12 @@ class Execution(Record):
         return self._let_go(now, suspended=False, due_at=now, cause=None)
 
     def completed(
-        self, outcome: OutcomeKind, result: str | None, error: ErrorRecord | None, now: datetime
+        self,
+        outcome: OutcomeKind,
+        result: str | None,
+        error: ErrorRecord | None,
+        now: datetime,
+        compensation_errors: tuple[ErrorRecord, ...] = (),
     ) -> Execution:
         """Ended. `result` is JSON text, or None if it has a document of its own."""
         return self._let_go(
@@ -187,11 +212,27 @@ class Execution(Record):
             outcome=outcome,
             completed_result=result,
             error=error,
+            compensation_errors=compensation_errors,
             completed_at=now,
-            due_at=None,
+            due_at=now if self.parents else self._kept_until(now),
             cause=None,
             seen=self.wake,
         )
+
+    def terminated(self, now: datetime) -> Execution:
+        """Ended at once, whoever drives it."""
+        return self.completed("terminated", None, None, now).model_copy(update={"wake": self.wake + 1})
+
+    def attached_to(self, parent: Parent, now: datetime) -> Execution:
+        """With one more parent to tell."""
+        return self._changed(now, parents=(*self.parents, parent))
+
+    def settled(self, now: datetime) -> Execution:
+        """With all parents told."""
+        return self._changed(now, told=True, due_at=self._kept_until(self.completed_at or now))
+
+    def _kept_until(self, ended: datetime) -> datetime | None:
+        return ended + timedelta(seconds=self.retention_seconds) if self.retention_seconds is not None else None
 
     def resumed(self, now: datetime) -> Execution:
         """Free to run again, whatever it was suspended for."""
@@ -232,20 +273,23 @@ class InboxItem(Record):
     at: Instant
     value: str | None = None
     error: ErrorRecord | None = None
+    position: int = 0
+    """How many items its sender knew to be there before: later than those, whatever the clocks said."""
 
     @classmethod
     def of(
         cls,
-        kind: Literal["deferred", "child"],
+        kind: Literal["deferred", "child", "channel"],
         execution_id: str,
         name: str,
         at: datetime,
         value: str | None = None,
         error: ErrorRecord | None = None,
+        one_of_many: str = "",
+        position: int = 0,
     ) -> InboxItem:
-        return cls(
-            id=inbox_id(kind, name), execution_id=execution_id, name=name, at=at, value=value, error=error
-        ).with_op()
+        id = inbox_id(kind, name) + (f"::{quote(one_of_many, safe='')}" if one_of_many else "")
+        return cls(id=id, execution_id=execution_id, name=name, at=at, value=value, error=error).with_op()
 
     @property
     def kind(self) -> str:

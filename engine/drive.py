@@ -24,15 +24,17 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from engine.activities import ActivityInfo, Attempt, attempt
+from engine.children import begin_child, drop_child
 from engine.clock import Clock
 from engine.definition import Workflow
-from engine.documents import OUTPUT, Execution, Large, is_large
+from engine.documents import OUTPUT, Execution, InboxItem, Large, is_large
 from engine.errors import EncodingError, Fault, Quarantined, StoreError, Stuck, TooLarge
-from engine.events import AttemptFailed, Event, Interrupted, StepResolved
-from engine.failures import record
+from engine.events import AttemptFailed, Begun, Event, Interrupted, StepResolved
+from engine.failures import ErrorRecord, record
 from engine.lease import Lease, LeaseLost
-from engine.replay import ActivityStep, Outcome, Run
+from engine.replay import Run
 from engine.settings import Settings
+from engine.steps import ActivityStep, ChildStep, Outcome
 from engine.store.base import Store
 
 T = TypeVar("T")
@@ -73,6 +75,11 @@ class Drive:
         self._waiting: deque[ActivityStep] = deque()
         self._later: dict[str, ActivityStep] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._crossing: dict[str, asyncio.Task[None]] = {}
+        self._children: deque[ChildStep] = deque()
+        self._begun: deque[ChildStep] = deque()
+        self._held: ErrorRecord | None = None
+        self._broken: StoreError | None = None
         self._finished: deque[tuple[ActivityStep, Attempt]] = deque()
         self._changed = asyncio.Event()
         self._draining = False
@@ -142,7 +149,8 @@ class Drive:
                 f"claimed {self.execution.attempts - 1} times in a row without any progress: its driver dies each "
                 "time. Find out what it does, then resume it."
             )
-        run = self._run = Run(self._workflow, self.execution.execution_id, payload, self.execution.created_at)
+        begun, ancestors = self.execution.created_at, self.execution.ancestors
+        run = self._run = Run(self._workflow, self.execution.execution_id, payload, begun, ancestors)
         await _outside_task(run.begin)
         for start in range(0, len(history), EVENTS_AT_A_TIME):
 
@@ -161,8 +169,12 @@ class Drive:
             await self._lease.extend()
         await _outside_task(lambda: self._deliver(run))
         self._sort_activities(run)
+        if self._broken is not None:
+            raise self._broken
         if run.outcome is not None:
-            return await self._complete(run.outcome)
+            self._drop_children(run)
+            if not self._crossing:
+                return await self._complete(run.outcome)
         if self._cut:
             self._cancel_activities()
             return await self._let_go(self.execution.released(self._now()))
@@ -173,9 +185,9 @@ class Drive:
             self._unsaved.clear()
         self._write_log()
         if self._draining:
-            if not self._running:
+            if not self._running and not self._crossing:
                 return await self._let_go(self.execution.released(self._now()))
-        else:
+        elif run.outcome is None:
             self._start(run)
         await self._wait(run)
         return False
@@ -186,7 +198,7 @@ class Drive:
         while (event := self._next_event(run)) is not None:
             self._unsaved.append(event)  # first: what happened is recorded, even if the code can't go on from it
             run.apply(event)
-            if isinstance(event, AttemptFailed):
+            if isinstance(event, AttemptFailed) and event.attempt:
                 self._later[event.step] = run.activities[event.step]
 
     def _next_event(self, run: Run) -> Event | None:
@@ -204,10 +216,27 @@ class Drive:
             item = self._lease.inbox.get(("deferred", name))
             if item is not None:
                 return StepResolved(name, "", at, "deferred", item.value, item.error)
+        while self._begun:
+            child = self._begun.popleft()
+            if run.children.get(child.id) is child:
+                return Begun(child.id, child.digest, at)
+        for child in run.children.values():
+            item = self._lease.inbox.get(("child", child.id))
+            if item is not None:
+                return StepResolved(child.id, child.digest, at, "child", item.value, item.error)
+        for receiving in run.channels.values():
+            if (item := self._next_value(run, receiving.channel.name)) is not None:
+                return StepResolved(receiving.id, "", at, "channel", item.value, item.error, item.id)
         timer = min(run.timers.values(), key=lambda t: t.due, default=None)
         if timer is not None and timer.due <= at:
             return StepResolved(timer.id, timer.digest, at, "timer")
         return None
+
+    def _next_value(self, run: Run, channel: str) -> InboxItem | None:
+        values = (item for item in self._lease.inbox.values() if item.kind == "channel" and item.name == channel)
+        return min(
+            (item for item in values if item.id not in run.taken), key=lambda i: (i.position, i.at, i.id), default=None
+        )
 
     def _ending(self, step: ActivityStep, ended: Attempt, at: datetime) -> Event:
         if ended.error is None:
@@ -215,6 +244,9 @@ class Drive:
         retry, attempts = step.activity.retry, step.attempts + 1
         error = record(ended.error, step.activity.raises)
         if isinstance(ended.error, EncodingError | TooLarge) or not retry.allows(ended.error, attempts):
+            if self._workflow.options.suspend_on_failure:
+                self._held = error
+                return AttemptFailed(step.id, step.digest, at, 0, error, at)  # resumed, it starts with all its attempts
             return StepResolved(step.id, step.digest, at, "activity", error=error)
         retry_at = at + retry.delay(attempts, self._host.chance)
         return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at)
@@ -224,11 +256,18 @@ class Drive:
     def _sort_activities(self, run: Run) -> None:
         """Bring what runs into line with what the workflow waits for."""
         for step in run.dropped:
+            if isinstance(step, ChildStep):
+                self._drop_child(step)
+                continue
             self._later.pop(step.id, None)
             if (task := self._running.pop(step.id, None)) is not None:
                 task.cancel()
         run.dropped.clear()
         for step in run.asked:
+            if isinstance(step, ChildStep):
+                if run.children.get(step.id) is step and not step.begun:
+                    self._children.append(step)
+                continue
             if run.activities.get(step.id) is not step:
                 continue
             if step.retry_at is None:
@@ -242,6 +281,10 @@ class Drive:
             self._waiting.append(step)
 
     def _start(self, run: Run) -> None:
+        while self._children:
+            child = self._children.popleft()
+            if run.children.get(child.id) is child:
+                self._crossing[child.id] = asyncio.create_task(self._begin_child(child))
         while self._waiting and len(self._running) < self._workflow.options.max_parallel:
             step = self._waiting.popleft()
             if run.activities.get(step.id) is step:
@@ -254,15 +297,59 @@ class Drive:
         self._changed.set()
 
     def _cancel_activities(self) -> None:
-        for task in self._running.values():
+        for task in [*self._running.values(), *self._crossing.values()]:
             task.cancel()
         self._running.clear()
+
+    # -- children --
+
+    async def _begin_child(self, step: ChildStep) -> None:
+        host = self._host
+        try:
+            item = await begin_child(host.store, host.clock, host.settings, self.execution, step)
+        except StoreError as error:
+            self._broken = error
+        else:
+            if item is not None:
+                self._lease.inbox["child", step.id] = item
+            elif step.waits:
+                self._begun.append(step)
+        finally:
+            self._crossing.pop(step.id, None)
+            self._changed.set()
+
+    def _drop_child(self, step: ChildStep) -> None:
+        """Interrupt a child that the workflow gave up, also one that is only just being created."""
+        if step.abandon or ("child", step.id) in self._lease.inbox:
+            return
+
+        async def drop(begin: asyncio.Task[None] | None) -> None:
+            try:
+                if begin is not None:
+                    await asyncio.wait([begin])
+                await drop_child(self._host.store, self._host.clock, self.execution, step)
+            except StoreError as error:
+                self._broken = error
+            finally:
+                self._crossing.pop(f"{step.id} dropped", None)
+                self._changed.set()
+
+        begin = self._crossing.get(step.id)
+        self._crossing[f"{step.id} dropped"] = asyncio.create_task(drop(begin))
+
+    def _drop_children(self, run: Run) -> None:
+        """A parent's end is the end of the children that it waited for."""
+        for step in list(run.children.values()):
+            del run.children[step.id]
+            self._drop_child(step)
 
     # -- waiting --
 
     def _is_at_rest(self, run: Run) -> bool:
-        if self._running or self._finished or self._waiting:
+        if self._running or self._finished or self._waiting or self._crossing or self._children or self._begun:
             return False
+        if self._held is not None:
+            return True
         due = self._next_due(run)
         return due is None or due > self._now() + self._host.settings.hold
 
@@ -279,6 +366,8 @@ class Drive:
     # -- letting go --
 
     async def _suspend(self, run: Run) -> bool:
+        if self._held is not None:
+            return await self._let_go(self.execution.suspended_because(self._held, self._now()))
         if run.waits:
             return await self._let_go(self.execution.suspended_until(self._next_due(run), self._now()))
         return await self._suspend_because(
@@ -297,7 +386,9 @@ class Drive:
         text, output = outcome.value, None
         if text is not None and is_large(text):
             output = Large(id=OUTPUT, execution_id=self.execution.execution_id, value=text).with_op()
-        ended = self.execution.completed(outcome.kind, None if output else text, outcome.error, self._now())
+        ended = self.execution.completed(
+            outcome.kind, None if output else text, outcome.error, self._now(), outcome.compensation_errors
+        )
         return await self._let_go(ended, output)
 
     async def _let_go(self, changed: Execution, output: Large | None = None) -> bool:

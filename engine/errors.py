@@ -15,7 +15,7 @@
     ├── ClientError             a request can't be met: says which and why
     │   ├── UnknownWorkflow, UnknownExecution, UnknownDeferred
     │   ├── InvalidInput        names the field
-    │   └── AlreadyCompleted, AlreadyResolved
+    │   └── AlreadyCompleted, AlreadyResolved, NotEnded
     └── StoreError
         ├── Conflict            another writer changed the document first: read again
         ├── Taken               a document of that id exists already
@@ -108,6 +108,10 @@ class InvalidInput(ClientError):
 
 class AlreadyCompleted(ClientError):
     """The execution has ended: it takes no more input."""
+
+
+class NotEnded(ClientError):
+    """The execution still runs: what was asked is for finished ones."""
 
 
 class AlreadyResolved(ClientError):

@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter
 from engine.clock import Instant
 from engine.failures import ErrorRecord
 
-StepKind = Literal["activity", "timer", "deferred", "child"]
+StepKind = Literal["activity", "timer", "deferred", "child", "channel"]
 """The kinds of steps that a workflow waits for."""
 
 
@@ -31,6 +31,8 @@ class StepResolved:
     kind: StepKind
     value: str | None = None
     error: ErrorRecord | None = None
+    item: str | None = None
+    """The inbox document that a channel's value came in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,16 @@ class AttemptFailed:
     error: ErrorRecord
     retry_at: Annotated[Instant, Field(alias="retryAt")]
     kind: Literal["attempt"] = "attempt"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A child that is waited for exists. The workflow doesn't see it."""
+
+    step: str
+    digest: str
+    at: Instant
+    kind: Literal["begun"] = "begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +75,7 @@ class Takeover:
     kind: Literal["takeover"] = "takeover"
 
 
-Event = StepResolved | AttemptFailed | Interrupted | Takeover
+Event = StepResolved | AttemptFailed | Begun | Interrupted | Takeover
 
 _events: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
 

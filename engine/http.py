@@ -21,6 +21,7 @@ from engine.errors import (
     AlreadyResolved,
     ClientError,
     InvalidInput,
+    NotEnded,
     StoreError,
     UnknownDeferred,
     UnknownExecution,
@@ -28,6 +29,7 @@ from engine.errors import (
 )
 from engine.failures import ErrorRecord
 from engine.runtime import Runtime
+from engine.store.base import Filter
 
 MAX_WAIT_SECONDS = 200
 """The longest `?wait=`: the platform closes an HTTP request after 230 s."""
@@ -108,6 +110,51 @@ async def resume(runtime: Runtime, request: Request, execution_id: str) -> Respo
     return await _answered(lambda: _with(runtime, request, lambda client: client.resume(execution_id), 202))
 
 
+async def terminate(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    """POST executions/{id}/terminate: it ends at once, running nothing. 409 if it had ended before."""
+    return await _answered(lambda: _with(runtime, request, lambda client: client.terminate(execution_id)))
+
+
+async def purge(runtime: Runtime, execution_id: str) -> Response:
+    """DELETE executions/{id}: delete what is stored of an execution that has ended. 409 while it runs."""
+
+    async def work() -> Response:
+        await runtime.client.purge(execution_id)
+        return Response(204, "", {"Content-Type": "application/json"})
+
+    return await _answered(work)
+
+
+async def list_executions(runtime: Runtime, request: Request) -> Response:
+    """GET executions: the newest first. `?workflow=`, `?status=running|complete`, `?outcome=`, `?stuck=true` (suspended
+    with a cause), `?limit=`, and `?continuation=` from the answer before."""
+
+    async def work() -> Response:
+        query = request.query
+        limit = query.get("limit", "50")
+        if not limit.isdecimal() or not 1 <= int(limit) <= 500:
+            raise _Problem(400, "The request is not valid", f"limit is a number from 1 to 500, not {limit!r}")
+        stuck = query.get("stuck") == "true"
+        filter = Filter(query.get("workflow"), query.get("status"), query.get("outcome"), stuck)
+        page = await runtime.client.list(filter, int(limit), query.get("continuation"))
+        described = [describe(Status(execution, execution.completed_result)) for execution in page.executions]
+        body = {"executions": described} | ({"continuation": page.continuation} if page.continuation else {})
+        return Response(200, json.dumps(body, ensure_ascii=False), {"Content-Type": "application/json"})
+
+    return await _answered(work)
+
+
+async def send(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
+    """POST executions/{id}/channels/{name}: the body is one more value. With an `Idempotency-Key` header, sending it
+    again changes nothing."""
+
+    async def work(client: Client) -> Status:
+        key = request.headers.get("idempotency-key") or None
+        return await client.send_json(execution_id, name, _json_text(request), key=key)
+
+    return await _answered(lambda: _with(runtime, request, work, 202))
+
+
 async def complete_deferred(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
     """POST executions/{id}/deferreds/{name}: the body is the value. The same value again is a success; another one is
     a 409 that shows the first."""
@@ -139,6 +186,8 @@ async def _answered(work: Callable[[], Awaitable[Response]]) -> Response:
         return _problem(409, "Already resolved with another value", str(error), first=json.loads(error.first))
     except AlreadyCompleted as error:
         return _problem(409, "Already ended", str(error))
+    except NotEnded as error:
+        return _problem(409, "Not ended", str(error))
     except ClientError as error:
         return _problem(400, "The request can't be met", str(error))
     except StoreError as error:
@@ -175,6 +224,7 @@ def describe(status: Status) -> dict[str, Any]:
         "interrupted": execution.interrupted,
         "cause": _shown(execution.cause),
         "error": _shown(execution.error),
+        "compensationErrors": [_shown(error) for error in execution.compensation_errors] or None,
         "tags": execution.tags or None,
         "createdAt": isoformat(execution.created_at),
         "updatedAt": isoformat(execution.updated_at),
@@ -183,7 +233,7 @@ def describe(status: Status) -> dict[str, Any]:
     }
     described = {name: value for name, value in described.items() if value is not None}
     if execution.outcome == "completed":
-        described["result"] = json.loads(status.result or "null")
+        described["result"] = json.loads(status.result) if status.result is not None else None
     return described
 
 
@@ -201,6 +251,7 @@ def _links(location: str) -> dict[str, str]:
         "self": location,
         "interrupt": f"{location}/interrupt",
         "resume": f"{location}/resume",
+        "terminate": f"{location}/terminate",
         "deferreds": f"{location}/deferreds/{{name}}",
     }
 

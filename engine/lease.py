@@ -41,7 +41,7 @@ class Lease:
     def __init__(self, store: Store, clock: Clock, settings: Settings, claimed: Execution) -> None:
         self.execution = claimed
         self.inbox: dict[tuple[str, str], InboxItem] = {}
-        """What the outside and the children have sent, by kind and name."""
+        """What the outside and the children have sent, by kind and name (a channel's values by kind and id)."""
         self.heartbeat_at = clock.now() + settings.heartbeat
         """When the lease has to be extended."""
         self.token = claimed.worker or ""
@@ -167,7 +167,7 @@ class Lease:
 
     def _take_inbox(self, loaded: Loaded) -> None:
         for item in loaded.inbox:
-            self.inbox[item.kind, item.name] = item
+            self.inbox[item.kind, item.id if item.kind == "channel" else item.name] = item
 
     async def _pause(self, tries: int) -> None:
         await self._clock.wait(asyncio.Event(), min(0.05 * 2**tries, 1.0))

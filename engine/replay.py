@@ -14,94 +14,42 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import hashlib
+import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from engine.clock import FAR_FUTURE, from_seconds
 from engine.codec import digest
-from engine.definition import Activity, Deferred, Workflow
+from engine.definition import Activity, Channel, Deferred, Workflow, execution_id
 from engine.errors import EncodingError, NonDeterminism, NotDurable, TooLarge
-from engine.events import AttemptFailed, Event, Interrupted, StepKind, StepResolved
+from engine.events import AttemptFailed, Begun, Event, Interrupted, StepKind, StepResolved
 from engine.failures import ErrorRecord, rebuild, record
 from engine.loop import DurableFuture, DurableLoop, DurableTimer
-
-OutcomeKind = Literal["completed", "failed", "interrupted", "terminated"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How an execution ended: `value` (JSON text) when it completed, otherwise `error`."""
-
-    kind: OutcomeKind
-    value: str | None = None
-    error: ErrorRecord | None = None
-
-
-@dataclass(eq=False)
-class Step:
-    """Something that the code waits for."""
-
-    kind: StepKind
-    id: str
-    digest: str
-
-    @property
-    def key(self) -> tuple[StepKind, str]:
-        return self.kind, self.id
-
-
-@dataclass(eq=False)
-class ActivityStep(Step):
-    """A call of an activity. `attempts` have failed so far; the next one is due at `retry_at`, if that is set."""
-
-    activity: Activity[Any, Any]
-    arguments: dict[str, str]
-    future: DurableFuture
-    attempts: int = 0
-    retry_at: datetime | None = None
-
-
-@dataclass(eq=False)
-class TimerStep(Step):
-    """A timer of the loop, due at `due`."""
-
-    timer: DurableTimer
-    due: datetime
-
-
-@dataclass(eq=False)
-class DeferredStep(Step):
-    """A deferred that someone waits for."""
-
-    deferred: Deferred[Any]
-    waiters: list[DurableFuture] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class LogLine:
-    """A line that the workflow logged in the turn of the event with that number."""
-
-    turn: int
-    level: int
-    message: str
-    args: tuple[Any, ...]
-    extra: dict[str, Any] | None
+from engine.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, LogLine, Outcome, Step, TimerStep
 
 
 class Run:
     """A workflow's code, brought to where its events left it.
 
-    `payload` is JSON text; `started_at` the time at which the code sees itself begin.
+    `payload` is JSON text; `started_at` the time at which the code sees itself begin; `ancestors` the executions that
+    it was started by, directly or not.
     """
 
-    def __init__(self, workflow: Workflow[Any, Any], execution_id: str, payload: str, started_at: datetime) -> None:
+    def __init__(
+        self,
+        workflow: Workflow[Any, Any],
+        execution_id: str,
+        payload: str,
+        started_at: datetime,
+        ancestors: tuple[str, ...] = (),
+    ) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
+        self.ancestors = ancestors
         self.outcome: Outcome | None = None
         self.interrupted = False
         self.turn = 0
@@ -109,10 +57,14 @@ class Run:
         self.activities: dict[str, ActivityStep] = {}
         self.timers: dict[str, TimerStep] = {}
         self.deferreds: dict[str, DeferredStep] = {}
-        self.asked: list[ActivityStep] = []
-        """Activities that the code asked for since the owner last emptied this list."""
-        self.dropped: list[ActivityStep] = []
-        """Activities that the code stopped waiting for since the owner last emptied this list."""
+        self.children: dict[str, ChildStep] = {}
+        self.channels: dict[str, ChannelStep] = {}
+        self.asked: list[ActivityStep | ChildStep] = []
+        """Activities and children that the code asked for since the owner last emptied this list."""
+        self.dropped: list[ActivityStep | ChildStep] = []
+        """Activities and children that the code stopped waiting for since the owner last emptied this list."""
+        self.taken: set[str] = set()
+        """Inbox documents whose values channels have given out."""
         self.log: list[LogLine] = []
         seed = hashlib.sha256(execution_id.encode()).digest()
         self.random = random.Random(seed)
@@ -121,13 +73,22 @@ class Run:
         self._calls: Counter[str] = Counter()
         self._named: dict[str, Activity[Any, Any]] = {}
         self._received: dict[str, StepResolved] = {}
+        self.cause: BaseException | None = None
+        """What the workflow failed with, or was interrupted by, while it winds up."""
         self._main: asyncio.Task[Any] | None = None
+        self._winding_up: asyncio.Task[None] | None = None
+        self._compensations: list[Callable[[], Awaitable[Any]]] = []
+        self._finalizers: list[Callable[[Outcome], Awaitable[Any]]] = []
+        self._wind_up_errors: list[ErrorRecord] = []
+        self._out_of_time: TimeoutError | None = None
 
     # -- the owner's side --
 
     def begin(self) -> None:
         """Run the code to its first wait. Raises a Fault if the deployment can't run it."""
         arguments = self.workflow.arguments(self._payload)
+        if self.workflow.options.time_limit is not None:
+            self.loop.call_later(self.workflow.options.time_limit.total_seconds(), self._run_out_of_time)
         self._main = self.loop.create_task(
             self.workflow.function(*arguments), name="workflow", context=contextvars.Context()
         )
@@ -144,6 +105,11 @@ class Run:
                 step = self._expected("activity", event.step, event.digest, event)
                 assert isinstance(step, ActivityStep)
                 step.attempts, step.retry_at = event.attempt, event.retry_at
+                return
+            case Begun():
+                child = self._expected("child", event.step, event.digest, event)
+                assert isinstance(child, ChildStep)
+                child.begun = True
                 return
             case Interrupted():
                 self._interrupt()
@@ -163,7 +129,7 @@ class Run:
     @property
     def waits(self) -> bool:
         """Whether the code waits for anything that can still come."""
-        return bool(self.activities or self.timers or self.deferreds)
+        return bool(self._all_open())
 
     def close(self) -> None:
         """Drop the code. Nothing that it does on its way out is seen."""
@@ -213,9 +179,43 @@ class Run:
             if not step.waiters:
                 self.deferreds.pop(step.id, None)
 
-    async def descend(self, workflow: Workflow[Any, Any], args: Any, kwargs: Any) -> Any:
-        """A child workflow."""
-        raise self.loop.declare(NotDurable(f"workflow {workflow.name!r} can't be called inside a workflow"))
+    async def descend(self, workflow: Workflow[Any, Any], payload: Any, waits: bool, abandon: bool) -> Any:
+        """A child workflow: its result, or (not `waits`) its execution id. Raises EncodingError, TooLarge or ValueError
+        before anything is asked, if it can't be started."""
+        text, value = workflow.stored_payload(payload)
+        id, key = self._number(workflow.name), workflow.key_of(value)
+        child = execution_id(workflow.name, key if key is not None else f"{self.execution_id}/{id}")
+        if child in (self.execution_id, *self.ancestors):
+            raise ValueError(f"workflow {workflow.name} can't wait for itself or for its own ancestor {child}")
+        fingerprint = digest([child, workflow.payload.canonical(value) if workflow.takes_payload else None])
+        future = self.loop.create_future()
+        step = ChildStep("child", id, fingerprint, workflow, text, child, waits, abandon, future)
+        if not self.loop.is_closed():
+            self.children[id] = step
+            self.asked.append(step)
+        try:
+            return await future
+        finally:
+            if self.children.pop(id, None) is not None:
+                self.dropped.append(step)
+
+    async def take(self, channel: Channel[Any]) -> Any:
+        """The next value of a channel."""
+        step = ChannelStep("channel", self._number(channel.name), "", channel, self.loop.create_future())
+        if not self.loop.is_closed():
+            self.channels[step.id] = step
+        try:
+            return await step.future
+        finally:
+            self.channels.pop(step.id, None)
+
+    def compensate(self, undo: Callable[[], Awaitable[Any]]) -> None:
+        """Have `undo` run if the workflow fails or is interrupted."""
+        self._compensations.append(undo)
+
+    def finalize(self, last: Callable[[Outcome], Awaitable[Any]]) -> None:
+        """Have `last` run at the very end."""
+        self._finalizers.append(last)
 
     def timer_opened(self, timer: DurableTimer) -> None:
         delay = timer.when() - self.loop.now
@@ -251,34 +251,77 @@ class Run:
                 del self.deferreds[step.id]
                 for waiter in step.waiters:
                     _settle(waiter, self._result(event, step.deferred.codec.decode, ()))
+            case ChildStep():
+                decode = step.workflow.result.decode if step.waits else json.loads
+                result = self._result(event, decode, ())
+                del self.children[step.id]
+                _settle(step.future, result)
+            case ChannelStep():
+                result = self._result(event, step.channel.codec.decode, ())
+                self.taken.add(event.item or "")
+                del self.channels[step.id]
+                _settle(step.future, result)
 
     def _interrupt(self) -> None:
         self.interrupted = True
+        self.outcome = None
         assert self._main is not None
-        if self._main.done():
-            self.outcome = None
-        else:
-            self._main.cancel("the execution was interrupted")
+        if self._winding_up is not None and self._winding_up.done():
+            self._winding_up = None  # it had ended well: now there is something to undo
+        self._main.cancel("the execution was interrupted")
+
+    def _run_out_of_time(self) -> None:
+        limit = self.workflow.options.time_limit
+        if self._main is not None and not self._main.done():
+            self._out_of_time = TimeoutError(f"the execution took longer than its time limit of {limit}")
+            self._main.cancel(str(self._out_of_time))
 
     def _run_until_idle(self) -> None:
         self.loop.run_until_idle()
         assert self._main is not None
-        if self._main.done() and self.outcome is None:
+        if not self._main.done() or self.outcome is not None:
+            return
+        if self._winding_up is None:
+            ended = self._end(self._main)
+            if self._finalizers or (self._compensations and ended.kind != "completed"):
+                self._winding_up = self.loop.create_task(self._wind_up(), context=contextvars.Context())
+                self.loop.run_until_idle()
+        if self._winding_up is None or self._winding_up.done():
             self.outcome = self._end(self._main)
 
+    async def _wind_up(self) -> None:
+        assert self._main is not None
+        while self._compensations and self._end(self._main).kind != "completed":
+            await self._attempt_last(self._compensations.pop())
+        while self._finalizers:
+            last, ended = self._finalizers.pop(0), self._end(self._main)
+            await self._attempt_last(lambda last=last, ended=ended: last(ended))  # type: ignore[misc]
+
+    async def _attempt_last(self, work: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - the others still have to run
+            self._wind_up_errors.append(record(error))
+
     def _end(self, main: asyncio.Task[Any]) -> Outcome:
-        error: BaseException | None = None
+        """How the workflow's own code ended."""
+        error: BaseException | None = self._out_of_time
         value: str | None = None
-        if main.cancelled():
+        if error is None and main.cancelled():
             error = asyncio.CancelledError("the workflow cancelled itself")
-        elif (error := main.exception()) is None:
+        elif error is None and (error := main.exception()) is None:
             try:
                 value, _ = self.workflow.result.round_trip(main.result())
             except (EncodingError, TooLarge) as problem:
                 error = problem
+        self.cause = error
+        failures = tuple(self._wind_up_errors)
         if self.interrupted:
-            return Outcome("interrupted", error=None if main.cancelled() or error is None else record(error))
-        return Outcome("completed", value=value) if error is None else Outcome("failed", error=record(error))
+            saved = None if main.cancelled() or error is None else record(error)
+            return Outcome("interrupted", error=saved, compensation_errors=failures)
+        if error is not None:
+            return Outcome("failed", error=record(error), compensation_errors=failures)
+        return Outcome("completed", value=value, compensation_errors=failures)
 
     def _expected(self, kind: StepKind, id: str, fingerprint: str, event: Event) -> Step:
         step: Step | None = self._open(kind).get(id)
@@ -293,7 +336,7 @@ class Run:
             reason = f"now waits for {', '.join(waiting[:5])}" + (" and others" if len(waiting) > 5 else "")
         else:
             reason = "now waits for nothing"
-        what = "a failed attempt of" if isinstance(event, AttemptFailed) else "the end of"
+        what = {AttemptFailed: "a failed attempt of", Begun: "the start of"}.get(type(event), "the end of")
         raise NonDeterminism(
             f"event {self.turn} of the history records {what} {found}, but the code of {self.workflow!r} {reason}. Its "
             "steps were renamed, added, removed or reordered since. Deploy the code that wrote this history (or "
@@ -308,11 +351,19 @@ class Run:
                 return self.timers
             case "deferred":
                 return self.deferreds
-            case _:
-                return {}
+            case "child":
+                return self.children
+            case "channel":
+                return self.channels
 
     def _all_open(self) -> list[Step]:
-        return [*self.activities.values(), *self.timers.values(), *self.deferreds.values()]
+        return [
+            *self.activities.values(),
+            *self.timers.values(),
+            *self.deferreds.values(),
+            *self.children.values(),
+            *self.channels.values(),
+        ]
 
     def _number(self, name: str) -> str:
         self._calls[name] += 1

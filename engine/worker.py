@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from engine.children import tell_parents
 from engine.clock import Clock
 from engine.definition import Registry
 from engine.documents import SCHEMA, Execution
@@ -142,6 +143,9 @@ class Worker:
     async def _drive(self, execution: Execution) -> None:
         if self._closing or self.notify(execution):
             return
+        if execution.is_complete:
+            await self._settle(execution)
+            return
         async with self._places:
             drive = await self._claim(execution)
             if drive is None:
@@ -154,6 +158,17 @@ class Worker:
             finally:
                 if self._drives.get(execution.execution_id, (None,))[0] is drive:
                     del self._drives[execution.execution_id]
+        if drive.execution.owes:
+            await self._settle(drive.execution)
+
+    async def _settle(self, execution: Execution) -> None:
+        """What is left to do for an execution that has ended."""
+        if execution.owes:
+            for parent in await tell_parents(self._store, self._clock, execution):
+                self.notify(parent)
+        elif execution.is_expired(self._clock.now()):
+            with contextlib.suppress(Conflict, Missing):
+                await self._store.purge(execution)
 
     async def _claim(self, execution: Execution) -> Drive | None:
         settings = self._settings

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from engine.documents import EXEC, INPUT, OUTPUT, Chunk, Document, Execution, InboxItem, Large
 from engine.store.feed import ChangeFeed
 
+_INBOX = ("deferred::", "child::", "channel::")
 _log = logging.getLogger("engine")
 
 
@@ -125,7 +126,11 @@ def sort_documents(documents: Iterable[Document]) -> Loaded:
     chunks = [Chunk.from_document(d) for id, d in by_id.items() if id.startswith("history::")]
     return Loaded(
         chunks=sorted(chunks, key=lambda chunk: chunk.number),
-        inbox=[InboxItem.from_document(d) for id, d in by_id.items() if id.startswith(("deferred::", "child::"))],
+        inbox=[
+            InboxItem.from_document(d)
+            for id, d in by_id.items()
+            if id.startswith(("deferred::", "child::", "channel::"))
+        ],
         input=Large.from_document(by_id[INPUT]) if INPUT in by_id else None,
         output=Large.from_document(by_id[OUTPUT]) if OUTPUT in by_id else None,
     )

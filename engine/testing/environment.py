@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from engine.client import Client, Status
+from engine.clock import FAR_FUTURE
 from engine.definition import Deferred, Registry, Workflow
+from engine.documents import Execution
 from engine.settings import Settings
-from engine.store.base import Store
+from engine.store.base import Filter, Store
 from engine.store.sqlite import SqliteStore
 from engine.store.wrapper import WatchedStore
 from engine.testing.clock import ManualClock
@@ -78,21 +81,33 @@ class Environment:
         return await Client(self.store.inner, self.registry, self.settings, self.clock, None).poll(execution_id)
 
     async def finish(self, execution_id: str, limit: int = 10_000) -> Status:
-        """Drive the execution, moving the clock to whatever it is due for, until it has ended or waits for the outside
-        alone. Raises AssertionError if it does neither within `limit` drives."""
+        """Drive the execution and all others, moving the clock to whatever is due next, until this one has ended and
+        owes nobody its end, or everything waits for the outside alone. Raises AssertionError if that doesn't come
+        about within `limit` drives."""
         for _ in range(limit):
             execution = await self.store.inner.read(execution_id)
-            if not execution.is_complete and not execution.is_runnable(self.clock.now(), self.settings.skew):
-                if execution.due_at is None:
-                    break
-                self.clock.jump(execution.due_at + timedelta(milliseconds=1))
-                continue
-            if execution.is_complete:
+            if execution.is_complete and not execution.owes:
                 break
-            await self.worker.drive(execution)
+            ready = await self._ready()
+            if ready:
+                await asyncio.gather(*(self.worker.drive(one) for one in ready))
+                continue
+            due = await self.store.inner.due(FAR_FUTURE, 1)
+            if not due.executions or due.executions[0].due_at is None:
+                break
+            self.clock.jump(due.executions[0].due_at + timedelta(milliseconds=1))
         else:
             raise AssertionError(f"execution {execution_id} neither ended nor came to rest in {limit} drives")
         return await self.status(execution_id)
+
+    async def _ready(self) -> list[Execution]:
+        """Executions in which there is something to do at the present time, the oldest first."""
+        now, found = self.clock.now(), list[Execution]()
+        page = await self.store.inner.list(Filter(status="running"), 1_000)
+        found += [e for e in page.executions if e.is_runnable(now, self.settings.skew)]
+        page = await self.store.inner.due(now, 1_000)
+        found += [e for e in page.executions if e.owes or e.is_expired(now)]
+        return sorted(found, key=lambda e: (e.created_at, e.execution_id))
 
     async def run(self, workflow: Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> Status:
         """Start an execution and `finish` it."""

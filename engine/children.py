@@ -1,0 +1,116 @@
+"""Parents and children: what crosses from one execution's partition to another's.
+
+Rules:
+1. A child is created before its parent records that it has begun, and creating it again finds it: at least once, one
+   child.
+2. A finished child owes its exit to every parent that waits. Until they have it, it keeps a `dueAt`: its own exec
+   document is the outbox. The exit is created in the parent's partition: delivering it again changes nothing.
+3. A child that runs already, or has ended, is attached to. Only the parent that created it interrupts it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime
+
+from engine.clock import Clock
+from engine.documents import INPUT, Execution, InboxItem, Large, Parent, is_large
+from engine.errors import Conflict, Missing, Taken
+from engine.failures import ErrorRecord, Failure, record
+from engine.settings import Settings
+from engine.steps import ChildStep
+from engine.store.base import Store
+
+
+class ChildStopped(Failure):
+    """A child workflow was interrupted or terminated: it has no result."""
+
+    workflow: str
+    execution_id: str
+    outcome: str
+
+
+def new_execution(
+    step: ChildStep, parent: Execution, now: datetime, settings: Settings
+) -> tuple[Execution, Large | None]:
+    """The documents of a child that `step` of `parent` asks for."""
+    large = is_large(step.payload)
+    options = step.workflow.options
+    execution = Execution(
+        execution_id=step.execution_id,
+        workflow=step.workflow.name,
+        version=step.workflow.version,
+        payload=None if large else step.payload,
+        parents=(Parent(execution_id=parent.execution_id, step=step.id),) if step.waits else (),
+        creator=parent.execution_id,
+        ancestors=(*parent.ancestors, parent.execution_id),
+        tags=dict(options.tags),
+        retention_seconds=options.retention.total_seconds() if options.retention else None,
+        due_at=now + settings.first_look,
+        created_at=now,
+        updated_at=now,
+    ).with_op()
+    return execution, Large(id=INPUT, execution_id=step.execution_id, value=step.payload).with_op() if large else None
+
+
+async def begin_child(
+    store: Store, clock: Clock, settings: Settings, parent: Execution, step: ChildStep
+) -> InboxItem | None:
+    """Create the child that a step asks for, or attach to it. Returns its exit if it has ended already, and the id of
+    one that isn't waited for. Raises StoreError."""
+    now = clock.now()
+    execution, input = new_execution(step, parent, now, settings)
+    with contextlib.suppress(Taken):
+        await store.create(execution, input)
+        return None if step.waits else _started(step, parent, now)
+    if not step.waits:
+        return _started(step, parent, now)
+    waiting = Parent(execution_id=parent.execution_id, step=step.id)
+    while True:
+        child = await store.read(step.execution_id)
+        if child.is_complete:
+            return await _exit(store, child, waiting, now)
+        if waiting in child.parents:
+            return None
+        with contextlib.suppress(Conflict):
+            await store.replace(child.attached_to(waiting, now))
+            return None
+
+
+async def drop_child(store: Store, clock: Clock, parent: Execution, step: ChildStep) -> None:
+    """Interrupt a child that its parent no longer waits for, if this parent created it. Raises StoreError."""
+    with contextlib.suppress(Missing):
+        child = await store.read(step.execution_id)
+        if child.creator == parent.execution_id:
+            await store.interrupt(step.execution_id, clock.now())
+
+
+async def tell_parents(store: Store, clock: Clock, child: Execution) -> list[Execution]:
+    """Deliver a finished child's exit to all that wait for it, and settle its debt. Returns the parents as they stand
+    now. Raises StoreError."""
+    parents = []
+    for parent in child.parents:
+        with contextlib.suppress(Taken, Conflict, Missing):  # told before, ended, or purged
+            parents.append(await store.signal(await _exit(store, child, parent, clock.now()), clock.now()))
+    with contextlib.suppress(Conflict, Missing):  # someone else told them
+        await store.replace(child.settled(clock.now()))
+    return parents
+
+
+async def _exit(store: Store, child: Execution, parent: Parent, now: datetime) -> InboxItem:
+    value, error = child.completed_result, child.error
+    if child.outcome == "completed" and value is None:
+        output = (await store.load(child.execution_id)).output
+        value = output.value if output else None
+    elif child.outcome != "completed" and (child.outcome != "failed" or error is None):
+        error = _stopped(child)
+    return InboxItem.of("child", parent.execution_id, parent.step, now, value=value, error=error)
+
+
+def _stopped(child: Execution) -> ErrorRecord:
+    failure = ChildStopped(workflow=child.workflow, execution_id=child.execution_id, outcome=str(child.outcome))
+    return record(failure).model_copy(update={"cause": child.error})
+
+
+def _started(step: ChildStep, parent: Execution, now: datetime) -> InboxItem:
+    return InboxItem.of("child", parent.execution_id, step.id, now, value=f'"{step.execution_id}"')
