@@ -289,7 +289,9 @@ class InboxItem(Record):
         position: int = 0,
     ) -> InboxItem:
         id = inbox_id(kind, name) + (f"::{quote(one_of_many, safe='')}" if one_of_many else "")
-        return cls(id=id, execution_id=execution_id, name=name, at=at, value=value, error=error).with_op()
+        return cls(
+            id=id, execution_id=execution_id, name=name, at=at, value=value, error=error, position=position
+        ).with_op()
 
     @property
     def kind(self) -> str:
