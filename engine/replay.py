@@ -129,7 +129,7 @@ class Run:
     @property
     def waits(self) -> bool:
         """Whether the code waits for anything that can still come."""
-        return bool(self._all_open())
+        return bool(self.open_steps())
 
     def close(self) -> None:
         """Drop the code. Nothing that it does on its way out is seen."""
@@ -332,7 +332,7 @@ class Run:
             reason = f"now asks {found} with another input (digest {step.digest}, recorded {fingerprint})"
         elif self.outcome is not None:
             reason = f"has ended by then ({self.outcome.kind})"
-        elif waiting := [f"{s.kind} {s.id!r}" for s in self._all_open()]:
+        elif waiting := [f"{s.kind} {s.id!r}" for s in self.open_steps()]:
             reason = f"now waits for {', '.join(waiting[:5])}" + (" and others" if len(waiting) > 5 else "")
         else:
             reason = "now waits for nothing"
@@ -356,7 +356,8 @@ class Run:
             case "channel":
                 return self.channels
 
-    def _all_open(self) -> list[Step]:
+    def open_steps(self) -> list[Step]:
+        """What the code waits for now."""
         return [
             *self.activities.values(),
             *self.timers.values(),

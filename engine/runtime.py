@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 from engine.client import Client
 from engine.clock import Clock, SystemClock
 from engine.definition import Registry, Workflow
+from engine.guard import check
 from engine.settings import Settings
 from engine.store.base import Store
 from engine.store.feed import ChangeFeed
 from engine.store.sqlite import SqliteStore
 from engine.worker import Worker
+
+_log = logging.getLogger("engine")
 
 DEFAULT_FILE = ".data/workflows.sqlite"
 
@@ -44,6 +48,9 @@ class Runtime:
     def from_environment(cls, workflows: Sequence[Workflow[Any, Any]], environment: Mapping[str, str]) -> Runtime:
         """The runtime that the app's settings describe: `ENGINE_SQLITE_FILE` names a SQLite file. Raises ValueError
         that names a setting which makes no sense."""
+        if environment.get("AZURE_FUNCTIONS_ENVIRONMENT") == "Development":
+            for finding in check(workflows):
+                _log.warning("%s", finding)
         path = environment.get("ENGINE_SQLITE_FILE") or DEFAULT_FILE
         return cls(workflows, lambda: SqliteStore(path), Settings.from_environment(environment))
 

@@ -3,5 +3,6 @@
 from engine.store.wrapper import Call, WatchedStore
 from engine.testing.clock import ManualClock
 from engine.testing.environment import Environment
+from engine.testing.replayer import Replayed, export, replay
 
-__all__ = ["Call", "Environment", "ManualClock", "WatchedStore"]
+__all__ = ["Call", "Environment", "ManualClock", "Replayed", "WatchedStore", "export", "replay"]

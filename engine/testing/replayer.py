@@ -1,0 +1,76 @@
+"""Recorded histories against today's code: does what is running, or has run, still replay?
+
+recording = await export(store, execution_id)         # JSON text: keep it beside your tests
+replay(recording, WORKFLOWS)                          # raises NonDeterminism where the code has changed
+
+python -m engine.testing.replayer workflows recordings/*.json
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.definition import Registry, Workflow
+from engine.documents import Chunk, Execution
+from engine.errors import Fault, NonDeterminism, UnknownWorkflow
+from engine.replay import Run
+from engine.steps import Outcome
+from engine.store.base import Store
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Where a recording leads today: its outcome, or the steps that it waits for."""
+
+    outcome: Outcome | None
+    waiting: list[str]
+
+
+async def export(store: Store, execution_id: str) -> str:
+    """The recording of an execution, as JSON text. Raises Missing."""
+    execution = await store.read(execution_id)
+    loaded = await store.load(execution_id)
+    payload = loaded.input.value if loaded.input else execution.payload
+    result = loaded.output.value if loaded.output else execution.completed_result
+    document = execution.model_copy(update={"payload": payload, "completed_result": result}).to_document()
+    return json.dumps({"execution": document, "history": [c.to_document() for c in loaded.chunks]}, indent=1)
+
+
+def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
+    """Run today's code through a recording. Nothing is executed: activities give back what is recorded.
+
+    Raises UnknownWorkflow if none has its name and version, and the Fault that would suspend the execution:
+    NonDeterminism where the code asks for something else, or ends otherwise than it did.
+    """
+    parsed = json.loads(recording)
+    execution = Execution.from_document(parsed["execution"])
+    workflow = Registry(workflows).find(execution.workflow, execution.version)
+    if workflow is None:
+        raise UnknownWorkflow(f"no workflow is named {execution.workflow!r} with version {execution.version!r}")
+    run = Run(workflow, execution.execution_id, execution.payload or "null", execution.created_at, execution.ancestors)
+    try:
+        run.begin()
+        for chunk in parsed["history"]:
+            for event in Chunk.from_document(chunk).decoded():
+                run.apply(event)
+        replayed = Replayed(run.outcome, [f"{step.kind} {step.id}" for step in run.open_steps()])
+    finally:
+        run.close()
+    _compare(execution, replayed)
+    return replayed
+
+
+def _compare(execution: Execution, replayed: Replayed) -> None:
+    if not execution.is_complete or execution.outcome == "terminated":
+        return
+    today = replayed.outcome
+    if today is None:
+        raise NonDeterminism(f"it had {execution.outcome}, but today's code still waits for {replayed.waiting}")
+    if (today.kind, today.value) != (execution.outcome, execution.completed_result):
+        raise NonDeterminism(
+            f"it had {execution.outcome} with {execution.completed_result}, but today's code has {today.kind} with "
+            f"{today.value}"
+        )
