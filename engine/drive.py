@@ -93,6 +93,11 @@ class Drive:
         return self._lease.execution
 
     @property
+    def has_news(self) -> bool:
+        """Whether it was told of something that it hasn't taken in."""
+        return self._lease.is_behind
+
+    @property
     def is_busy(self) -> bool:
         """Whether activities are running."""
         return bool(self._running)
@@ -184,6 +189,8 @@ class Drive:
             await self._lease.append(self._unsaved)
             self._unsaved.clear()
         self._write_log()
+        if self._now() >= self._lease.heartbeat_at:
+            return False  # the host may have been frozen: nothing is started on a lease that may be gone
         if self._draining:
             if not self._running and not self._crossing:
                 return await self._let_go(self.execution.released(self._now()))

@@ -144,12 +144,24 @@ class Worker:
         if self._closing or self.notify(execution):
             return
         if execution.is_complete:
-            await self._settle(execution)
+            return await self._settle(execution)
+        while (drive := await self._hold(execution)) is not None:
+            if drive.execution.owes:
+                await self._settle(drive.execution)
+            if not drive.has_news:
+                return
+            # It was told of something just as it let go: whoever told it relies on it.
+            with contextlib.suppress(Missing):
+                execution = await self._store.read(execution.execution_id)
+                continue
             return
+
+    async def _hold(self, execution: Execution) -> Drive | None:
+        """Claim an execution and drive it until it is let go. None if it could not be claimed."""
         async with self._places:
             drive = await self._claim(execution)
             if drive is None:
-                return
+                return None
             task = asyncio.current_task()
             assert task is not None
             self._drives[execution.execution_id] = (drive, task)
@@ -158,8 +170,7 @@ class Worker:
             finally:
                 if self._drives.get(execution.execution_id, (None,))[0] is drive:
                     del self._drives[execution.execution_id]
-        if drive.execution.owes:
-            await self._settle(drive.execution)
+            return drive
 
     async def _settle(self, execution: Execution) -> None:
         """What is left to do for an execution that has ended."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.definition import Registry, Workflow
 from engine.documents import Chunk, Execution
-from engine.errors import Fault, NonDeterminism, UnknownWorkflow
+from engine.errors import NonDeterminism, UnknownWorkflow
 from engine.replay import Run
 from engine.steps import Outcome
 from engine.store.base import Store
