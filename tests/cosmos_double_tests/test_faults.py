@@ -1,0 +1,188 @@
+"""Faults: what a rule matches, when it acts, what the client and the state see of it."""
+
+import asyncio
+
+import aiohttp
+import pytest
+from azure.cosmos.aio import ContainerProxy, CosmosClient
+from azure.cosmos.exceptions import CosmosHttpResponseError, CosmosResourceExistsError
+
+from tests.cosmos_double import Answer, Call, CosmosDouble, CosmosError, Delay, Drop, Hold, ShortPage
+
+from .support import DOCS, Raw, ids
+
+ITEM = {"id": "a", "pk": "p"}
+
+
+async def test_a_refusal_before_the_effect(raw: Raw, double: CosmosDouble):
+    double.faults.add(Answer(503), kind="item", operation="create")
+    assert (await raw.send("POST", DOCS, ITEM, pk="p")).status == 503
+    assert double.container("app", "work").documents() == []
+    entry = double.log[-1]
+    assert (entry.status, entry.effect, entry.faults) == (503, None, ["Answer"])
+    assert (await raw.send("POST", DOCS, ITEM, pk="p")).status == 201
+
+
+async def test_a_refusal_after_the_effect(raw: Raw, double: CosmosDouble):
+    double.faults.add(Answer(408, after_effect=True), kind="item")
+    assert (await raw.send("POST", DOCS, ITEM, pk="p")).status == 408
+    assert ids(double.container("app", "work").documents()) == ["a"]
+    assert (double.log[-1].status, double.log[-1].effect) == (408, 201)
+    assert double.log[-1].charge > 5
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "substatus"),
+    [
+        (Answer(429, retry_after_ms=7), 429, 3200),
+        (Answer(449), 449, 0),
+        (Answer(410, 1002), 410, 1002),
+        (Answer(404, 1002), 404, 1002),
+        (Answer(500, message="boom"), 500, 0),
+    ],
+)
+async def test_answers(raw: Raw, double: CosmosDouble, action: Answer, status: int, substatus: int):
+    double.faults.add(action)
+    reply = await raw.send("GET", f"{DOCS}/a", pk="p")
+    assert (reply.status, reply.substatus) == (status, substatus)
+    assert set(reply.json) == {"code", "message"}
+    if status == 429:
+        assert (reply.headers["x-ms-retry-after-ms"], reply.charge) == ("7", 0.38)
+    if status == 500:
+        assert "boom" in reply.message
+
+
+async def test_the_sdk_waits_out_throttling(work: ContainerProxy, double: CosmosDouble):
+    double.faults.add(Answer(429, retry_after_ms=1), kind="batch", times=3)
+    await work.execute_item_batch([("create", (ITEM,))], "p")
+    assert [entry.status for entry in double.log.select(kind="batch")] == [429, 429, 429, 200]
+
+
+async def test_a_drop_before_and_after_the_effect(raw: Raw, double: CosmosDouble):
+    double.faults.add(Drop(), kind="item")
+    double.faults.add(Drop(after_effect=True), kind="item", nth=2)
+    for stored in ([], ["a"]):
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await raw.send("POST", DOCS, ITEM, pk="p")
+        assert ids(double.container("app", "work").documents()) == stored
+    assert [(entry.status, entry.effect) for entry in double.log] == [(None, None), (None, 201)]
+
+
+async def test_the_sdk_sends_a_lost_write_again(work: ContainerProxy, double: CosmosDouble):
+    """Pins azure-cosmos 4.17: a create whose answer was lost is re-sent and finds its own first try."""
+    double.faults.add(Drop(after_effect=True), kind="item", operation="create")
+    with pytest.raises(CosmosResourceExistsError):
+        await work.create_item(ITEM)
+    assert double.log.count(operation="create") == 2
+    assert ids(double.container("app", "work").documents()) == ["a"]
+
+
+async def test_a_delay_beyond_the_clients_patience(double: CosmosDouble):
+    """The client gives up; the request is carried out all the same."""
+    async with CosmosClient(double.endpoint, double.key, read_timeout=0.05, retry_connect=0, retry_read=0) as client:
+        work = client.get_database_client("app").get_container_client("work")
+        await work.read()
+        hold = Hold()
+        done = asyncio.Event()
+        double.faults.add(hold, kind="item", times=None)
+        double.faults.add(Call(lambda request: done.set(), after_effect=True), kind="item")
+        task = asyncio.create_task(work.create_item(ITEM))
+        await hold.arrived.wait()
+        with pytest.raises(Exception, match=r"(?i)timeout"):
+            await task
+        assert double.container("app", "work").documents() == []
+        hold.release.set()
+        await done.wait()
+        assert ids(double.container("app", "work").documents()) == ["a"]
+
+
+async def test_delay_waits(raw: Raw, double: CosmosDouble):
+    double.faults.add(Delay(0.01), kind="account")
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    assert (await raw.send("GET", "/")).status == 200
+    assert loop.time() - begin >= 0.01
+
+
+async def test_hold_orders_a_race(raw: Raw, double: CosmosDouble):
+    """The first writer is held at the door while the second one goes through."""
+    hold = Hold()
+    double.faults.add(hold, kind="item", operation="create")
+    first = asyncio.create_task(raw.send("POST", DOCS, {**ITEM, "n": 1}, pk="p"))
+    await hold.arrived.wait()
+    assert (await raw.send("POST", DOCS, {**ITEM, "n": 2}, pk="p")).status == 201
+    hold.release.set()
+    assert (await first).status == 409
+
+
+async def test_call_runs_code_of_the_test(raw: Raw, double: CosmosDouble):
+    seen = []
+
+    async def rival(request: object) -> None:
+        seen.append(request)
+        await raw.send("DELETE", f"{DOCS}/a", pk="p")
+
+    def refuse(request: object) -> None:
+        raise CosmosError(403, "no")
+
+    await raw.send("POST", DOCS, ITEM, pk="p")
+    double.faults.add(Call(rival), kind="item", operation="replace")
+    assert (await raw.send("PUT", f"{DOCS}/a", ITEM, pk="p")).status == 404
+    assert [request.id for request in seen] == ["a"]
+    double.faults.add(Call(refuse))
+    assert (await raw.send("GET", f"{DOCS}/a", pk="p")).status == 403
+
+
+async def test_rules_count_what_they_match(raw: Raw, double: CosmosDouble):
+    rule = double.faults.add(
+        Answer(500), kind="item", method="POST", when=lambda request: request.body["n"] % 2 == 0, nth=2, times=2
+    )
+    statuses = [(await raw.send("POST", DOCS, {"id": str(n), "pk": "p", "n": n}, pk="p")).status for n in range(10)]
+    assert statuses == [201, 201, 500, 201, 500, 201, 201, 201, 201, 201]
+    assert (rule.seen, rule.fired) == (5, 2)
+
+
+async def test_rules_that_never_fired_are_found(raw: Raw, double: CosmosDouble):
+    never = double.faults.add(Answer(500), kind="batch")
+    double.faults.add(Answer(500), kind="item", times=None)
+    for _ in range(3):
+        assert (await raw.send("GET", f"{DOCS}/a", pk="p")).status == 500
+    assert double.faults.unfired() == [never]
+    double.faults.clear()
+    assert (await raw.send("GET", f"{DOCS}/a", pk="p")).status == 404
+
+
+async def test_a_predicate_sees_what_the_request_is_about(raw: Raw, double: CosmosDouble):
+    seen = []
+    double.faults.add(Call(seen.append), times=None)
+    await raw.send("POST", DOCS, ITEM, pk="p")
+    await raw.query("SELECT * FROM c", pk="p")
+    await raw.send("GET", "/dbs/app/colls/work/pkranges")
+    found = [(r.kind, r.operation, r.database, r.container, r.id, r.partition_key) for r in seen]
+    assert found == [
+        ("item", "create", "app", "work", "a", "p"),
+        ("query", "query", "app", "work", None, "p"),
+        ("pkranges", "read", "app", "work", None, None),
+    ]
+
+
+async def test_the_log_counts(work: ContainerProxy, double: CosmosDouble):
+    await work.create_item(ITEM)
+    with pytest.raises(CosmosHttpResponseError):
+        await work.create_item(ITEM)
+    await work.execute_item_batch([("read", ("a",)), ("upsert", (ITEM,))], "p")
+    assert double.log.count(kind="item", operation="create") == 2
+    assert double.log.count(kind="item", status=409) == 1
+    (batch,) = double.log.select(kind="batch")
+    assert (batch.items, batch.partition_key, batch.container) == (2, "p", "work")
+    double.log.clear()
+    assert len(double.log) == 0
+
+
+async def test_short_pages(raw: Raw, double: CosmosDouble):
+    await raw.send("POST", DOCS, ITEM, pk="p")
+    double.faults.add(ShortPage(0), kind="query")
+    empty = await raw.query("SELECT * FROM c", pk="p")
+    assert empty.json["Documents"] == []
+    rest = await raw.query("SELECT * FROM c", pk="p", x_ms_continuation=empty.headers["x-ms-continuation"])
+    assert ids(rest.json["Documents"]) == ["a"]

@@ -1,0 +1,124 @@
+"""Account, databases, containers, their definitions."""
+
+import pytest
+from azure.cosmos import PartitionKey
+from azure.cosmos.aio import CosmosClient
+from azure.cosmos.exceptions import CosmosHttpResponseError, CosmosResourceExistsError, CosmosResourceNotFoundError
+
+from tests.cosmos_double import CosmosDouble
+
+from .support import Raw, collect, ids
+
+KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
+
+
+async def test_the_account_names_this_endpoint_and_its_consistency(raw: Raw, double: CosmosDouble):
+    """The SDK goes on with the endpoints that this document names."""
+    account = (await raw.send("GET", "/")).json
+    for locations in ("writableLocations", "readableLocations"):
+        assert [location["databaseAccountEndpoint"] for location in account[locations]] == [double.endpoint]
+    assert account["userConsistencyPolicy"]["defaultConsistencyLevel"] == "Session"
+    assert account["enableMultipleWriteLocations"] is False
+
+
+async def test_databases_and_containers_live_and_die(client: CosmosClient):
+    database = await client.create_database("second")
+    with pytest.raises(CosmosResourceExistsError):
+        await client.create_database("second")
+    container = await database.create_container("things", PartitionKey("/a/b"), default_ttl=60)
+    with pytest.raises(CosmosResourceExistsError):
+        await database.create_container("things", PartitionKey("/a/b"))
+    assert ids(await collect(client.list_databases())) == ["app", "second"]
+    assert ids(await collect(database.list_containers())) == ["things"]
+
+    properties = await container.read()
+    assert properties["partitionKey"] == {"paths": ["/a/b"], "kind": "Hash", "version": 2}
+    assert properties["defaultTtl"] == 60
+    assert properties["indexingPolicy"]["includedPaths"] == [{"path": "/*"}]
+
+    await database.delete_container("things")
+    with pytest.raises(CosmosResourceNotFoundError):
+        await container.read()
+    await client.delete_database("second")
+    with pytest.raises(CosmosResourceNotFoundError):
+        await database.read()
+
+
+async def test_if_not_exists_helpers_of_the_sdk_work(client: CosmosClient):
+    database = await client.create_database_if_not_exists("app")
+    await database.create_container_if_not_exists("work", PartitionKey("/pk"))
+    await database.create_container_if_not_exists("new", PartitionKey("/pk"))
+    assert ids(await collect(database.list_containers())) == ["new", "work"]
+
+
+async def test_what_is_not_there_is_404_with_the_sub_status_of_the_owner(raw: Raw):
+    for path in ("/dbs/none/colls/work/docs/a", "/dbs/app/colls/none/docs/a"):
+        reply = await raw.send("GET", path, pk="p")
+        assert (reply.status, reply.substatus) == (404, 1003)
+        assert reply.json["code"] == "NotFound"
+
+
+@pytest.mark.parametrize(
+    ("definition", "reason"),
+    [
+        ({"partitionKey": KEY}, "id"),
+        ({"id": "a/b", "partitionKey": KEY}, "id"),
+        ({"id": "x"}, "partition key definition is missing"),
+        ({"id": "x", "partitionKey": {"paths": ["/pk"], "kind": "Hash"}}, "version 1"),
+        ({"id": "x", "partitionKey": {"paths": ["/a", "/b"], "kind": "MultiHash", "version": 2}}, "hierarchical"),
+        ({"id": "x", "partitionKey": {**KEY, "paths": ["pk"]}}, "start with"),
+        ({"id": "x", "partitionKey": KEY, "defaultTtl": 0}, "defaultTtl"),
+        ({"id": "x", "partitionKey": KEY, "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/a"]}]}}, "uniqueKeyPolicy"),
+        ({"id": "x", "partitionKey": KEY, "indexingPolicy": {"includedPaths": [{"path": "/a/?"}]}}, "mandatory"),
+        (
+            {"id": "x", "partitionKey": KEY, "indexingPolicy": {"includedPaths": [{"path": "/*"}, {"path": "/a"}]}},
+            "end with",
+        ),
+        (
+            {
+                "id": "x",
+                "partitionKey": KEY,
+                "indexingPolicy": {"includedPaths": [{"path": "/*"}], "compositeIndexes": [[{"path": "/a"}]]},
+            },
+            "two paths",
+        ),
+    ],
+)
+async def test_a_definition_that_is_wrong_or_not_modelled_is_refused(raw: Raw, definition: dict, reason: str):
+    """The root path rule: https://learn.microsoft.com/azure/cosmos-db/index-policy#include-exclude-paths"""
+    reply = await raw.send("POST", "/dbs/app/colls", definition)
+    assert reply.status == 400
+    assert reason in reply.message
+
+
+async def test_paths_and_methods_that_do_not_exist_are_refused(raw: Raw):
+    assert (await raw.send("GET", "/apps/x")).status == 400
+    assert (await raw.send("GET", "/dbs/app/colls/work/sprocs")).status == 400
+    assert (await raw.send("PUT", "/dbs/app/colls/work/docs", {"id": "a"}, pk="p")).status == 405
+
+
+async def test_a_recreated_container_is_noticed_by_its_rid(client: CosmosClient, double: CosmosDouble):
+    """The SDK names the rid that it means; another is 400 with sub-status 1024, and the SDK reads the new one."""
+    work = client.get_database_client("app").get_container_client("work")
+    await work.create_item({"id": "a", "pk": "p"})
+    del double.account.databases["app"].containers["work"]
+    double.add_container("app", "work")
+    await work.create_item({"id": "a", "pk": "p"})
+    refused = double.log.select(kind="item", status=400)
+    assert [entry.substatus for entry in refused] == [1024]
+
+
+async def test_errors_have_the_shape_of_the_service(raw: Raw):
+    reply = await raw.send("GET", "/dbs/app/colls/work/docs/none", pk="p", x_ms_activity_id="activity-1")
+    assert set(reply.json) == {"code", "message"}
+    assert reply.message.startswith('Message: {"Errors":["Entity with the specified id does not exist')
+    assert reply.message.endswith("\r\nActivityId: activity-1")
+    assert reply.headers["x-ms-activity-id"] == "activity-1"
+
+
+async def test_a_stronger_level_than_the_accounts_is_refused(double: CosmosDouble):
+    """https://learn.microsoft.com/azure/cosmos-db/consistency-levels: a request may only relax the account's level."""
+    async with CosmosClient(double.endpoint, double.key, consistency_level="Strong") as client:
+        work = client.get_database_client("app").get_container_client("work")
+        with pytest.raises(CosmosHttpResponseError, match="not stronger"):
+            await work.read_item("a", "p")
