@@ -69,6 +69,19 @@ async def complete_deferred(req: func.HttpRequest) -> func.HttpResponse:
     return _response(await http.complete_deferred(runtime, _request(req), params["id"], params["name"]))
 
 
+@app.route("executions/{id}/deferreds/{name}/token", methods=["GET"])
+async def deferred_token(req: func.HttpRequest) -> func.HttpResponse:
+    """A signed token, for whoever is to bring that value."""
+    params = req.route_params
+    return _response(await http.deferred_token(runtime, _request(req), params["id"], params["name"]))
+
+
+@app.route("deferreds/{token}", methods=["POST"], auth_level=func.AuthLevel.ANONYMOUS)
+async def complete_by_token(req: func.HttpRequest) -> func.HttpResponse:
+    """Bring a value, by a signed token alone."""
+    return _response(await http.complete_by_token(runtime, _request(req), req.route_params["token"]))
+
+
 @app.cosmos_db_trigger(
     "documents",
     connection="COSMOS",

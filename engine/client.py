@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from engine import tokens
 from engine.clock import Clock
 from engine.definition import Channel, Deferred, Registry, Workflow, execution_id, is_execution_id
 from engine.documents import INPUT, Execution, InboxItem, Large, inbox_id, is_large
@@ -135,6 +136,11 @@ class Client:
         found = self._find_deferred(deferred)
         text, _ = found.codec.round_trip(value)
         return await self._complete(execution_id, found.name, text)
+
+    async def complete_token(self, token: str, value: Any = None) -> Status:
+        """As `complete`, for the deferred that a token names."""
+        target = tokens.decode(token)
+        return await self.complete(target.execution_id, target.deferred, value)
 
     async def fail(self, execution_id: str, deferred: str | Deferred[Any], failure: Failure) -> Status:
         """Resolve a deferred with a typed failure, which is raised where the workflow awaits it. Raises as `complete`

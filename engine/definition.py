@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
+from engine import tokens
 from engine.codec import Codec, Signature, type_hints
 from engine.errors import InvalidInput
 from engine.loop import DurableLoop
@@ -130,6 +131,21 @@ class Deferred(Generic[R]):
         one = Deferred.__new__(Deferred)
         one.name, one.type, one.codec = checked_name(name, "deferred"), self.type, self.codec
         return one
+
+    def token(self) -> str:
+        """The token by which the outside completes it, for this execution. For the code of a workflow."""
+        run = current_run()
+        if run is None:
+            raise RuntimeError("token() is for the code of a workflow; elsewhere it is token_for(workflow, payload)")
+        return tokens.encode(tokens.Target(run.workflow.name, run.execution_id, self.name))
+
+    def token_for(self, workflow: Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> str:
+        """The same token from outside, also before the execution is started: by the idempotency key, given or derived
+        from the payload. Raises ValueError if there is none."""
+        key = key if key is not None else workflow.key_of(workflow.stored_payload(payload)[1])
+        if key is None:
+            raise ValueError(f"workflow {workflow.name} derives no idempotency key: give one")
+        return tokens.encode(tokens.Target(workflow.name, execution_id(workflow.name, key), self.name))
 
     async def wait(self) -> R:
         """Its value, as a coroutine: for `create_task`, `asyncio.wait` and the like."""

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from engine import tokens
 from engine.client import Client, Status
 from engine.clock import isoformat
 from engine.codec import MAX_VALUE_BYTES
+from engine.definition import Deferred
 from engine.errors import (
     AlreadyCompleted,
     AlreadyResolved,
@@ -165,6 +167,39 @@ async def complete_deferred(runtime: Runtime, request: Request, execution_id: st
     return await _answered(lambda: _with(runtime, request, work))
 
 
+async def deferred_token(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
+    """GET executions/{id}/deferreds/{name}/token: a signed token for that deferred, and the address that takes it from
+    whoever holds it."""
+
+    async def work() -> Response:
+        keys = _signing_keys(runtime)
+        status = await runtime.client.poll(execution_id)
+        if Deferred.named(name) is None:
+            raise UnknownDeferred(f"no deferred is named {name!r}")
+        token = tokens.sign(tokens.encode(tokens.Target(status.execution.workflow, execution_id, name)), keys)
+        body = {"token": token, "url": f"{_base(request.url)}/deferreds/{token}"}
+        return Response(200, json.dumps(body), {"Content-Type": "application/json"})
+
+    return await _answered(work)
+
+
+async def complete_by_token(runtime: Runtime, request: Request, token: str) -> Response:
+    """POST deferreds/{token}: as completing the deferred by name, for whoever holds a signed token of it."""
+
+    async def work() -> Response:
+        target = tokens.verify(token, _signing_keys(runtime))
+        await runtime.client.complete_json(target.execution_id, target.deferred, _json_text(request))
+        return Response(204, "", {"Content-Type": "application/json"})
+
+    return await _answered(work)
+
+
+def _signing_keys(runtime: Runtime) -> tuple[str, ...]:
+    if not runtime.settings.signing_keys:
+        raise _Problem(404, "No signed tokens", "this app has no ENGINE_SIGNING_KEY: it neither gives nor takes tokens")
+    return runtime.settings.signing_keys
+
+
 async def _with(
     runtime: Runtime, request: Request, work: Callable[[Client], Awaitable[Status]], code: int = 200
 ) -> Response:
@@ -178,7 +213,7 @@ async def _answered(work: Callable[[], Awaitable[Response]]) -> Response:
         return _problem(problem.status, problem.title, problem.detail, **problem.more)
     except InvalidInput as error:
         fields = [{"field": name, "problem": what} for name, what in error.fields]
-        malformed = any(name == "executionId" for name, _ in error.fields)
+        malformed = any(name in ("executionId", "token") for name, _ in error.fields)
         return _problem(400 if malformed else 422, "The input is not valid", str(error), fields=fields)
     except (UnknownWorkflow, UnknownExecution, UnknownDeferred) as error:
         return _problem(404, "Not found", str(error))

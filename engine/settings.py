@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+
+from engine.tokens import parse_keys
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Settings:
     """Executions that the sweep asks for at a time."""
     activity_threads: int = 32
     """Sync activities that run at a time in one process."""
+    signing_keys: tuple[str, ...] = field(default=(), repr=False)
+    """Keys for tokens that leave through HTTP: the first signs, all verify."""
 
     @property
     def heartbeat(self) -> timedelta:
@@ -37,8 +41,8 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_MAX_CLAIMS` and
-        `ENGINE_MAX_DRIVES`. Raises ValueError that names the setting."""
+        """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_MAX_CLAIMS`,
+        `ENGINE_MAX_DRIVES` and `ENGINE_SIGNING_KEY`. Raises ValueError that names the setting."""
 
         def number(name: str, default: float, least: float) -> float:
             text = environment.get(name, "").strip()
@@ -55,4 +59,5 @@ class Settings:
             skew=timedelta(seconds=number("ENGINE_SKEW_SECONDS", cls.skew.total_seconds(), 0)),
             max_claims=int(number("ENGINE_MAX_CLAIMS", cls.max_claims, 1)),
             max_drives=int(number("ENGINE_MAX_DRIVES", cls.max_drives, 1)),
+            signing_keys=parse_keys(environment.get("ENGINE_SIGNING_KEY", "")),
         )
