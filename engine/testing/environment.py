@@ -80,34 +80,42 @@ class Environment:
         """How the execution stands."""
         return await Client(self.store.inner, self.registry, self.settings, self.clock, None).poll(execution_id)
 
+    async def settle(self, limit: int = 10_000) -> None:
+        """Drive whatever has something to do at the present time, until nothing has. The clock stands still. Raises
+        AssertionError if that doesn't come about within `limit` rounds."""
+        for _ in range(limit):
+            ready = await self._ready()
+            if not ready:
+                return
+            await asyncio.gather(*(self.worker.drive(execution) for execution in ready))
+        raise AssertionError(f"there was still something to do after {limit} rounds")
+
     async def finish(self, execution_id: str, limit: int = 10_000) -> Status:
         """Drive the execution and all others, moving the clock to whatever is due next, until this one has ended and
-        owes nobody its end, or everything waits for the outside alone. Raises AssertionError if that doesn't come
-        about within `limit` drives."""
+        owes nobody its end, or everything waits for the outside alone. Timeouts run out: use `settle` to stop at the
+        present time. Raises AssertionError if it doesn't come about within `limit` moves of the clock."""
         for _ in range(limit):
+            await self.settle(limit)
             execution = await self.store.inner.read(execution_id)
-            if execution.is_complete and not execution.owes:
-                break
-            ready = await self._ready()
-            if ready:
-                await asyncio.gather(*(self.worker.drive(one) for one in ready))
-                continue
+            if execution.is_complete:
+                return await self.status(execution_id)
             due = await self.store.inner.due(FAR_FUTURE, 1)
             if not due.executions or due.executions[0].due_at is None:
-                break
+                return await self.status(execution_id)
             self.clock.jump(due.executions[0].due_at + timedelta(milliseconds=1))
-        else:
-            raise AssertionError(f"execution {execution_id} neither ended nor came to rest in {limit} drives")
-        return await self.status(execution_id)
+        raise AssertionError(f"execution {execution_id} neither ended nor came to rest in {limit} moves of the clock")
 
     async def _ready(self) -> list[Execution]:
         """Executions in which there is something to do at the present time, the oldest first."""
         now, found = self.clock.now(), list[Execution]()
         page = await self.store.inner.list(Filter(status="running"), 1_000)
-        found += [e for e in page.executions if e.is_runnable(now, self.settings.skew)]
+        found += [e for e in page.executions if e.is_runnable(now, self.settings.skew) and self._is_known(e)]
         page = await self.store.inner.due(now, 1_000)
         found += [e for e in page.executions if e.owes or e.is_expired(now)]
         return sorted(found, key=lambda e: (e.created_at, e.execution_id))
+
+    def _is_known(self, execution: Execution) -> bool:
+        return self.registry.find(execution.workflow, execution.version) is not None
 
     async def run(self, workflow: Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> Status:
         """Start an execution and `finish` it."""
