@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from engine.client import Client, Status
@@ -99,10 +99,10 @@ class Environment:
             execution = await self.store.inner.read(execution_id)
             if execution.is_complete:
                 return await self.status(execution_id)
-            due = await self.store.inner.due(FAR_FUTURE, 1)
-            if not due.executions or due.executions[0].due_at is None:
+            due = await self.store.inner.due(FAR_FUTURE, 1_000)
+            if not due.executions:
                 return await self.status(execution_id)
-            self.clock.jump(due.executions[0].due_at + timedelta(milliseconds=1))
+            self.clock.jump(min(map(self._next_look, due.executions)) + timedelta(milliseconds=1))
         raise AssertionError(f"execution {execution_id} neither ended nor came to rest in {limit} moves of the clock")
 
     async def _ready(self) -> list[Execution]:
@@ -113,6 +113,13 @@ class Environment:
         page = await self.store.inner.due(now, 1_000)
         found += [e for e in page.executions if e.owes or e.is_expired(now)]
         return sorted(found, key=lambda e: (e.created_at, e.execution_id))
+
+    def _next_look(self, execution: Execution) -> datetime:
+        """When there may be something to do in an execution that is due for something."""
+        assert execution.due_at is not None
+        if not execution.is_leased(self.clock.now(), self.settings.skew) or execution.lease_expires_at is None:
+            return execution.due_at
+        return max(execution.due_at, execution.lease_expires_at + self.settings.skew)
 
     def _is_known(self, execution: Execution) -> bool:
         return self.registry.find(execution.workflow, execution.version) is not None
