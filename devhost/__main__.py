@@ -17,7 +17,7 @@ from types import FrameType
 from devhost.host import Host, Options
 from devhost.keys import local_key
 from devhost.loader import load
-from devhost.settings import DATA_SETTING, LoadError, load_host_settings, load_local_settings
+from devhost.settings import DATA_SETTING, LoadError, load_host_settings, load_local_settings, use_cosmos
 
 DEFAULT_SETTINGS = "local.settings.json"
 DEFAULT_DATA = ".data/workflows.sqlite"
@@ -71,6 +71,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--settings", help=f"settings to add to the environment ({DEFAULT_SETTINGS}, if present)")
     parser.add_argument("--data", help=f"the embedded store's file (setting {DATA_SETTING}, or {DEFAULT_DATA})")
     parser.add_argument(
+        "--cosmos", metavar="URL", help="use this Cosmos DB account or emulator, not the embedded store"
+    )
+    parser.add_argument(
+        "--cosmos-key", metavar="KEY", help="the account's key (setting COSMOS_KEY, or else your own identity)"
+    )
+    parser.add_argument(
         "--grace", type=float, default=10.0, help="seconds that invocations may take to end (%(default)s)"
     )
     parser.add_argument("--verbose", action="store_true", help="log in detail")
@@ -86,6 +92,7 @@ def _load(options: argparse.Namespace, environment: MutableMapping[str, str]) ->
     load_local_settings(Path(options.settings or DEFAULT_SETTINGS), environment, required=bool(options.settings))
     data = options.data or environment.get(DATA_SETTING) or DEFAULT_DATA
     environment[DATA_SETTING] = data
+    use_cosmos(options.cosmos, options.cosmos_key, environment)
     environment.setdefault("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
     settings = load_host_settings(Path("host.json"))
     threads = environment.get("PYTHON_THREADPOOL_THREAD_COUNT", "")

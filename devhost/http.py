@@ -98,7 +98,7 @@ def _to_function(request: web.Request, route_parameters: Mapping[str, str], body
     query = parse_qsl(request.rel_url.raw_query_string)  # drops keys without a value
     return func.HttpRequest(
         method=request.method,
-        url=f"{request.scheme}://{request.host}{request.raw_path}",
+        url=str(request.url),
         headers=_joined((name.lower(), value) for name, value in request.headers.items()),
         params=_joined(query),
         route_params=route_parameters,
@@ -133,8 +133,7 @@ def _to_response(function: Function, result: object) -> web.Response:
 def _from_parts(
     status_code: Any, headers: Mapping[str, Any], cookies: Sequence[SimpleCookie] | None, body: Any
 ) -> web.Response:
-    status = int(status_code.value)
-    response = web.Response(status=status, body=None if status in (204, 304) else body.value)
+    response = web.Response(status=int(status_code.value), body=body.value)
     for name, value in headers.items():
         if name.lower() not in _UNOWNED_HEADERS:
             response.headers[name] = value.value

@@ -63,6 +63,23 @@ def load_host_settings(path: Path) -> HostSettings:
     return HostSettings(prefix.strip("/"), _timeout(document.get("functionTimeout"), path))
 
 
+def use_cosmos(endpoint: str | None, key: str | None, environment: MutableMapping[str, str]) -> None:
+    """Sets the app's settings so that its documents are in this Cosmos DB account. None: they stay as they are.
+
+    Raises LoadError for a key without an account.
+    """
+    if endpoint is None:
+        if key is not None:
+            raise LoadError("--cosmos-key is the key of an account: say which, with --cosmos URL")
+        return
+    environment.pop("COSMOS", None)  # it would go before the others
+    environment["COSMOS__accountEndpoint"] = endpoint
+    if key is not None:
+        environment["COSMOS_KEY"] = key
+    environment.setdefault("COSMOS_DATABASE", "workflows")
+    environment.setdefault("COSMOS_CONTAINER", "executions")
+
+
 def timespan(text: object) -> float:
     """The seconds of a time span "[days.]HH:MM:SS". Raises ValueError."""
     match = _TIMESPAN.fullmatch(text.strip()) if isinstance(text, str) else None

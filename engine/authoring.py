@@ -188,13 +188,19 @@ def compensate(undo: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwa
 
     One that fails is recorded with the outcome, and the others still run. For the code of a workflow.
     """
-    _run("compensate()").compensate(lambda: undo(*args, **kwargs))
+    run = _run("compensate()")
+    if not callable(undo):
+        raise TypeError(f"compensate() takes a function and its arguments, compensate(refund, payment), not {undo!r}")
+    run.compensate(lambda: undo(*args, **kwargs))
 
 
 def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:
     """Have the async function `last` run once at the very end, after compensations, with the outcome that the
     workflow comes to. It may call activities. Not run at suspension, nor by `terminate`."""
-    _run("finalizer()").finalize(last)
+    run = _run("finalizer()")
+    if not callable(last):
+        raise TypeError(f"finalizer() takes an async function of the outcome, not {last!r}")
+    run.finalize(last)
 
 
 activity = _ActivityWords()

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from engine.clock import Clock
 from engine.documents import INPUT, Execution, InboxItem, Large, Parent, is_large
-from engine.errors import Conflict, Missing, Taken
+from engine.errors import Conflict, Missing, Taken, Unavailable
 from engine.failures import ErrorRecord, Failure, record
 from engine.settings import Settings
 from engine.steps import ChildStep
@@ -101,7 +101,9 @@ async def _exit(store: Store, child: Execution, parent: Parent, now: datetime) -
     value, error = child.completed_result, child.error
     if child.outcome == "completed" and value is None:
         output = (await store.load(child.execution_id)).output
-        value = output.value if output else None
+        if output is None:
+            raise Unavailable(f"the output of execution {child.execution_id} can't be read yet")
+        value = output.value
     elif child.outcome != "completed" and (child.outcome != "failed" or error is None):
         error = _stopped(child)
     return InboxItem.of("child", parent.execution_id, parent.step, now, value=value, error=error)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 from engine import tokens
 from engine.clock import Clock
@@ -23,6 +25,7 @@ from engine.errors import (
     Missing,
     NotEnded,
     Taken,
+    Unavailable,
     UnknownDeferred,
     UnknownExecution,
     UnknownWorkflow,
@@ -32,6 +35,8 @@ from engine.settings import Settings
 from engine.store.base import Filter, Page, Store
 from engine.worker import Worker
 
+MAX_KEY = 100
+"""Characters that the key of a channel's value takes in a document's id."""
 FIRST_POLL = timedelta(milliseconds=50)
 LAST_POLL = timedelta(seconds=1)
 
@@ -245,7 +250,7 @@ class Client:
         position = (await self._read(execution_id)).inbox_count
         now = self._clock.now()
         item = InboxItem.of(
-            "channel", execution_id, name, now, text, one_of_many=key or uuid.uuid4().hex, position=position
+            "channel", execution_id, name, now, text, one_of_many=_short(key or uuid.uuid4().hex), position=position
         )
         try:
             execution = await self._store.signal(item, now)
@@ -254,6 +259,9 @@ class Client:
         except Taken:
             return await self.poll(execution_id)
         except Conflict:
+            with contextlib.suppress(Missing):
+                await self._store.read_inbox(execution_id, item.id)  # it was sent before
+                return await self.poll(execution_id)
             raise AlreadyCompleted(f"execution {execution_id} has ended: it takes no more values") from None
         self._tell(execution)
         return await self._status(execution)
@@ -288,8 +296,10 @@ class Client:
     async def _status(self, execution: Execution) -> Status:
         result = execution.completed_result
         if execution.outcome == "completed" and result is None:
-            loaded = await self._store.load(execution.execution_id)
-            result = loaded.output.value if loaded.output else None
+            output = (await self._store.load(execution.execution_id)).output
+            if output is None:
+                raise Unavailable(f"the output of execution {execution.execution_id} can't be read yet")
+            result = output.value
         return Status(execution, result)
 
     async def _read(self, execution_id: str) -> Execution:
@@ -338,6 +348,12 @@ class Client:
 
 def _identity(error: ErrorRecord | None) -> tuple[str, str | None] | None:
     return (error.type, error.data) if error else None
+
+
+def _short(key: str) -> str:
+    """What stands for a key in a document's id, which has room for so much only."""
+    quoted = quote(key, safe="", errors="surrogatepass")
+    return key if len(quoted) <= MAX_KEY else hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _setter(event: asyncio.Event) -> Callable[[object], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, 
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from urllib.parse import quote
 
 from engine import tokens
 from engine.codec import Codec, Signature, type_hints
@@ -23,6 +25,8 @@ R = TypeVar("R")
 
 MAX_NAME = 200
 """Characters in the name of a workflow, an activity or a deferred."""
+MAX_QUOTED_NAME = 900
+"""Characters that such a name takes in a document's id, which may have 1,023 bytes."""
 DEFAULT_PARALLEL = 64
 """Activities of one execution that run at a time, unless its workflow says otherwise."""
 
@@ -121,15 +125,16 @@ class Deferred(Generic[R]):
         """The deferred that was declared under that name, or as one of many under the name before its bracket."""
         found = cls._declared.get(name)
         if found is None and name.endswith("]"):
-            kind, _, key = name[:-1].partition("[")
-            found = cls._declared[kind][key] if kind in cls._declared else None
+            kind, bracket, key = name[:-1].partition("[")
+            with contextlib.suppress(ValueError):
+                found = cls._declared[kind][key] if bracket and kind in cls._declared else None
         return found
 
     def __getitem__(self, key: object) -> Deferred[R]:
         """One of many of its kind, as `approval[item.id]`: a deferred of its own, with the same type."""
         name = f"{self.name}[{key}]"
         one = Deferred.__new__(Deferred)
-        one.name, one.type, one.codec = checked_name(name, "deferred"), self.type, self.codec
+        one.name, one.type, one.codec = checked_name(name, "deferred", numbered=False), self.type, self.codec
         return one
 
     def token(self) -> str:
@@ -226,10 +231,14 @@ class Options:
     def __post_init__(self) -> None:
         for name in ("time_limit", "retention"):
             value = getattr(self, name)
+            if value is not None and not isinstance(value, timedelta):
+                raise TypeError(f"{name} is a timedelta, not {value!r}")
             if value is not None and value <= timedelta(0):
                 raise ValueError(f"{name} is more than zero, not {value}")
-        if self.max_parallel < 1:
-            raise ValueError(f"max_parallel is at least 1, not {self.max_parallel}")
+        if not isinstance(self.max_parallel, int) or self.max_parallel < 1:
+            raise ValueError(f"max_parallel is a number of at least 1, not {self.max_parallel!r}")
+        if not all(isinstance(text, str) for tag in self.tags.items() for text in tag):
+            raise TypeError(f"tags are texts by name, not {dict(self.tags)!r}")
 
 
 class Workflow(Generic[P, R]):
@@ -341,11 +350,13 @@ def is_execution_id(text: str) -> bool:
     return re.fullmatch(r"[0-9a-f]{32}", text) is not None
 
 
-def checked_name(name: str, what: str) -> str:
-    """`name`, if it may name a step. Raises ValueError with the rule."""
+def checked_name(name: str, what: str, numbered: bool = True) -> str:
+    """`name`, if it may name a step, of which there may be several (`numbered`). Raises ValueError with the rule."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
         raise ValueError(f"the name of a {what} is 1 to {MAX_NAME} printable characters, not {name!r}")
-    if "#" in name:
+    if len(quote(name, safe="")) > MAX_QUOTED_NAME:
+        raise ValueError(f"the name of a {what} has at most {MAX_QUOTED_NAME} characters in its quoted form: {name!r}")
+    if numbered and "#" in name:
         raise ValueError(f"the name of a {what} may not contain '#', which numbers its calls: {name!r}")
     return name
 

@@ -31,7 +31,7 @@ from urllib.parse import quote, unquote
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 
-from engine.clock import Instant
+from engine.clock import Instant, from_seconds
 from engine.errors import DecodingError
 from engine.events import Event, dump_events, load_events
 from engine.failures import ErrorRecord
@@ -232,7 +232,9 @@ class Execution(Record):
         return self._changed(now, told=True, due_at=self._kept_until(self.completed_at or now))
 
     def _kept_until(self, ended: datetime) -> datetime | None:
-        return ended + timedelta(seconds=self.retention_seconds) if self.retention_seconds is not None else None
+        if self.retention_seconds is None:
+            return None
+        return from_seconds(ended.timestamp() + self.retention_seconds)
 
     def resumed(self, now: datetime) -> Execution:
         """Free to run again, whatever it was suspended for."""
@@ -288,7 +290,7 @@ class InboxItem(Record):
         one_of_many: str = "",
         position: int = 0,
     ) -> InboxItem:
-        id = inbox_id(kind, name) + (f"::{quote(one_of_many, safe='')}" if one_of_many else "")
+        id = inbox_id(kind, name) + (f"::{quote(one_of_many, safe='', errors='surrogatepass')}" if one_of_many else "")
         return cls(
             id=id, execution_id=execution_id, name=name, at=at, value=value, error=error, position=position
         ).with_op()

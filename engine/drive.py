@@ -78,8 +78,8 @@ class Drive:
         self._crossing: dict[str, asyncio.Task[None]] = {}
         self._children: deque[ChildStep] = deque()
         self._begun: deque[ChildStep] = deque()
-        self._held: ErrorRecord | None = None
-        self._broken: StoreError | None = None
+        self._held: tuple[ActivityStep, ErrorRecord] | None = None
+        self._broken: Exception | None = None
         self._finished: deque[tuple[ActivityStep, Attempt]] = deque()
         self._changed = asyncio.Event()
         self._draining = False
@@ -252,7 +252,7 @@ class Drive:
         error = record(ended.error, step.activity.raises)
         if isinstance(ended.error, EncodingError | TooLarge) or not retry.allows(ended.error, attempts):
             if self._workflow.options.suspend_on_failure:
-                self._held = error
+                self._held = step, error
                 return AttemptFailed(step.id, step.digest, at, 0, error, at)  # resumed, it starts with all its attempts
             return StepResolved(step.id, step.digest, at, "activity", error=error)
         retry_at = at + retry.delay(attempts, self._host.chance)
@@ -314,7 +314,7 @@ class Drive:
         host = self._host
         try:
             item = await begin_child(host.store, host.clock, host.settings, self.execution, step)
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - it ends the drive, which raises it
             self._broken = error
         else:
             if item is not None:
@@ -335,7 +335,7 @@ class Drive:
                 if begin is not None:
                     await asyncio.wait([begin])
                 await drop_child(self._host.store, self._host.clock, self.execution, step)
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 - as above
                 self._broken = error
             finally:
                 self._crossing.pop(f"{step.id} dropped", None)
@@ -355,10 +355,16 @@ class Drive:
     def _is_at_rest(self, run: Run) -> bool:
         if self._running or self._finished or self._waiting or self._crossing or self._children or self._begun:
             return False
-        if self._held is not None:
+        if self._cause_to_stop(run) is not None:
             return True
         due = self._next_due(run)
         return due is None or due > self._now() + self._host.settings.hold
+
+    def _cause_to_stop(self, run: Run) -> ErrorRecord | None:
+        """What a step failed with that is to suspend the execution, if the workflow still waits for that step."""
+        if self._held is None or run.activities.get(self._held[0].id) is not self._held[0]:
+            return None
+        return self._held[1]
 
     def _next_due(self, run: Run) -> datetime | None:
         dues = [timer.due for timer in run.timers.values()]
@@ -373,8 +379,8 @@ class Drive:
     # -- letting go --
 
     async def _suspend(self, run: Run) -> bool:
-        if self._held is not None:
-            return await self._let_go(self.execution.suspended_because(self._held, self._now()))
+        if (cause := self._cause_to_stop(run)) is not None:
+            return await self._let_go(self.execution.suspended_because(cause, self._now()))
         if run.waits:
             return await self._let_go(self.execution.suspended_until(self._next_due(run), self._now()))
         return await self._suspend_because(

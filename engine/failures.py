@@ -28,6 +28,10 @@ MAX_CAUSES = 8
 """Exceptions of a chain of causes that are kept."""
 MAX_DATA = 64_000
 """Characters of JSON that a failure's own fields may take; beyond it they are dropped."""
+MAX_RECORDS = 400_000
+"""Bytes that the records of one list, or one chain, take before what follows is kept in brief only."""
+MAX_BRIEF = 100
+"""Characters of the message in a brief record, and how many of those a list keeps."""
 
 
 class ErrorRecord(BaseModel):
@@ -123,10 +127,23 @@ def record(error: BaseException, raises: Iterable[type[BaseException]] = ()) -> 
         seen.add(id(current))
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
     result: ErrorRecord | None = None
-    for link in reversed(chain):
-        result = _record_one(link, declared, result)
+    for saved in reversed(fitting(_record_one(link, declared) for link in chain)):
+        result = saved.model_copy(update={"cause": result})
     assert result is not None
     return result
+
+
+def fitting(errors: Iterable[ErrorRecord]) -> tuple[ErrorRecord, ...]:
+    """The records, in brief from where they would take more than a document has room for, and cut off after that."""
+    kept, room, brief = list[ErrorRecord](), MAX_RECORDS, 0
+    for error in errors:
+        room -= len(error.model_dump_json())
+        if room < 0:
+            brief += 1
+            error = ErrorRecord(type=error.type[:MAX_BRIEF], message=error.message[:MAX_BRIEF] + "… [cut]")
+        if brief <= MAX_BRIEF:
+            kept.append(error)
+    return tuple(kept)
 
 
 def rebuild(saved: ErrorRecord, raises: Iterable[type[BaseException]] = (), exact: bool = True) -> BaseException:
@@ -141,18 +158,15 @@ def rebuild(saved: ErrorRecord, raises: Iterable[type[BaseException]] = (), exac
     return error
 
 
-def _record_one(
-    error: BaseException, raises: tuple[type[BaseException], ...], cause: ErrorRecord | None
-) -> ErrorRecord:
+def _record_one(error: BaseException, raises: tuple[type[BaseException], ...]) -> ErrorRecord:
     if isinstance(error, ActivityError):  # passed on by the workflow: keep what the activity said
-        return ErrorRecord(type=error.type_name, message=_cut(error.message), traceback=error.traceback, cause=cause)
+        return ErrorRecord(type=error.type_name, message=_cut(error.message), traceback=error.traceback)
     return ErrorRecord(
         type=type(error).__qualname__,
         module=type(error).__module__,
         message=_cut(_text(error)),
         traceback=_traceback(error),
         data=_data(error, raises),
-        cause=cause,
     )
 
 

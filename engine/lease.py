@@ -81,8 +81,9 @@ class Lease:
         self._length = len(loaded.chunks)
         events = [chunk.decoded() for chunk in loaded.chunks]
         beyond = [event for chunk in events[self.execution.history_length :] for event in chunk]
-        if any(not isinstance(event, Takeover) for event in beyond):  # the driver before made progress
-            self.execution = self.execution.model_copy(update={"attempts": 1})
+        progress = [number for number, event in enumerate(beyond) if not isinstance(event, Takeover)]
+        if progress:  # what counts are the claims since then; each has left its Takeover
+            self.execution = self.execution.model_copy(update={"attempts": max(1, len(beyond) - 1 - progress[-1])})
         payload = loaded.input.value if loaded.input else self.execution.payload
         return payload or "null", [event for chunk in events for event in chunk]
 

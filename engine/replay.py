@@ -27,7 +27,7 @@ from engine.codec import digest
 from engine.definition import Activity, Channel, Deferred, Workflow, execution_id
 from engine.errors import EncodingError, NonDeterminism, NotDurable, TooLarge
 from engine.events import AttemptFailed, Begun, Event, Interrupted, StepKind, StepResolved
-from engine.failures import ErrorRecord, rebuild, record
+from engine.failures import ErrorRecord, fitting, rebuild, record
 from engine.loop import DurableFuture, DurableLoop, DurableTimer
 from engine.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, LogLine, Outcome, Step, TimerStep
 
@@ -291,16 +291,22 @@ class Run:
 
     async def _wind_up(self) -> None:
         assert self._main is not None
-        while self._compensations and self._end(self._main).kind != "completed":
-            await self._attempt_last(self._compensations.pop())
-        while self._finalizers:
-            last, ended = self._finalizers.pop(0), self._end(self._main)
-            await self._attempt_last(lambda last=last, ended=ended: last(ended))  # type: ignore[misc]
+        while self._compensations or self._finalizers:
+            ended = self._end(self._main)  # each time anew: an interrupt may come in between
+            if self._compensations and ended.kind != "completed":
+                await self._attempt_last(self._compensations.pop())
+            elif self._finalizers:
+                last = self._finalizers.pop(0)
+                await self._attempt_last(lambda last=last, ended=ended: last(ended))  # type: ignore[misc]
+            else:
+                return
 
     async def _attempt_last(self, work: Callable[[], Awaitable[Any]]) -> None:
         try:
             await work()
-        except Exception as error:  # noqa: BLE001 - the others still have to run
+        except GeneratorExit:  # the code is dropped
+            raise
+        except BaseException as error:  # noqa: BLE001 - the others still have to run
             self._wind_up_errors.append(record(error))
 
     def _end(self, main: asyncio.Task[Any]) -> Outcome:
@@ -315,9 +321,11 @@ class Run:
             except (EncodingError, TooLarge) as problem:
                 error = problem
         self.cause = error
-        failures = tuple(self._wind_up_errors)
+        failures = fitting(self._wind_up_errors)
         if self.interrupted:
             saved = None if main.cancelled() or error is None else record(error)
+            if saved is None:
+                self.cause = asyncio.CancelledError("the execution was interrupted")
             return Outcome("interrupted", error=saved, compensation_errors=failures)
         if error is not None:
             return Outcome("failed", error=record(error), compensation_errors=failures)

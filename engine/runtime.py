@@ -14,6 +14,7 @@ from engine.definition import Registry, Workflow
 from engine.guard import check
 from engine.settings import Settings
 from engine.store.base import Store
+from engine.store.cosmos_account import CosmosAccount
 from engine.store.feed import ChangeFeed
 from engine.store.sqlite import SqliteStore
 from engine.worker import Worker
@@ -46,13 +47,13 @@ class Runtime:
 
     @classmethod
     def from_environment(cls, workflows: Sequence[Workflow[Any, Any]], environment: Mapping[str, str]) -> Runtime:
-        """The runtime that the app's settings describe: `ENGINE_SQLITE_FILE` names a SQLite file. Raises ValueError
-        that names a setting which makes no sense."""
+        """The runtime that the app's settings describe: a Cosmos DB account if they name one (see
+        `engine.store.cosmos_account`), or else a SQLite file, `ENGINE_SQLITE_FILE`. Raises ValueError that names a
+        setting which makes no sense."""
         if environment.get("AZURE_FUNCTIONS_ENVIRONMENT") == "Development":
             for finding in check(workflows):
                 _log.warning("%s", finding)
-        path = environment.get("ENGINE_SQLITE_FILE") or DEFAULT_FILE
-        return cls(workflows, lambda: SqliteStore(path), Settings.from_environment(environment))
+        return cls(workflows, _store(environment), Settings.from_environment(environment))
 
     @property
     def store(self) -> Store:
@@ -89,3 +90,14 @@ class Runtime:
             self._parts = store, worker, Client(store, self.registry, self.settings, self._clock, worker)
             self._loop = loop
         return self._parts
+
+
+def _store(environment: Mapping[str, str]) -> Callable[[], Store]:
+    account = CosmosAccount.from_environment(environment)
+    if account is None:
+        path = environment.get("ENGINE_SQLITE_FILE") or DEFAULT_FILE
+        return lambda: SqliteStore(path)
+    # The SDK takes longer to import than everything else; who has no account needn't wait for it.
+    from engine.store.cosmos import CosmosStore
+
+    return lambda: CosmosStore(account)

@@ -25,7 +25,7 @@ from engine.clock import Clock
 from engine.definition import Registry
 from engine.documents import SCHEMA, Execution
 from engine.drive import Drive, Host
-from engine.errors import Conflict, Missing
+from engine.errors import Conflict, Missing, StoreError
 from engine.settings import Settings
 from engine.store.base import Store, parse_executions
 
@@ -141,6 +141,14 @@ class Worker:
         return any(drive.is_busy for drive, held in self._drives.values() if held is task)
 
     async def _drive(self, execution: Execution) -> None:
+        try:
+            await self._attend(execution)
+        except StoreError:
+            raise
+        except Exception:  # noqa: BLE001 - a document that can't be read must not take others along
+            _log.exception("execution %s can't be driven", execution.execution_id)
+
+    async def _attend(self, execution: Execution) -> None:
         if self._closing or self.notify(execution):
             return
         if execution.is_complete:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from engine.clock import isoformat
 from engine.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
-from engine.errors import Conflict, Missing, Taken, TooLarge, Unavailable
+from engine.errors import Conflict, InvalidInput, Missing, Taken, TooLarge, Unavailable
 from engine.store.base import Filter, Loaded, Page, parse_executions, sort_documents
 from engine.store.feed import ChangeFeed
 from engine.store.sqlite_feed import SqliteFeed
@@ -188,7 +188,7 @@ class SqliteStore:
     ) -> Page:
         if continuation is not None:
             where = [*where, f"({column}, execution_id) {'>' if order == 'ASC' else '<'} (?, ?)"]
-            parameters = [*parameters, *json.loads(continuation)]
+            parameters = [*parameters, *_position(continuation)]
         query = (
             f"SELECT body, {column}, execution_id FROM documents WHERE {' AND '.join(where)} "
             f"ORDER BY {column} {order}, execution_id {order} LIMIT ?"
@@ -237,6 +237,14 @@ class SqliteStore:
             db.executescript("BEGIN IMMEDIATE;" + _SCHEMA + "COMMIT;")
             self._connection = db
         return self._connection
+
+
+def _position(continuation: str) -> list[str]:
+    try:
+        moment, execution_id = map(str, json.loads(continuation))
+    except (ValueError, TypeError):
+        raise InvalidInput("the continuation is not from an answer before", [("continuation", "malformed")]) from None
+    return [moment, execution_id]
 
 
 def _insert(db: sqlite3.Connection, record: Record) -> None:
