@@ -22,6 +22,7 @@ from typing import Any
 
 from pydantic import ConfigDict, JsonValue, PydanticUserError, TypeAdapter, ValidationError
 
+from engine.comparison import difference
 from engine.errors import DecodingError, EncodingError, InvalidInput, TooLarge
 
 MAX_VALUE_BYTES = 1_800_000
@@ -54,7 +55,7 @@ class Codec:
         try:
             if self.plain:
                 self._list.validate_python([value], strict=True)
-            raw = self._list.dump_json([value], warnings="error")
+            raw = self._list.dump_json([value], warnings="error", by_alias=False)
             if b"null" in raw:
                 _refuse_nan(self._list.dump_python([value], mode="json"))
             text = raw[1:-1].decode()
@@ -68,7 +69,7 @@ class Codec:
     def decode(self, text: str) -> Any:
         """The value behind `text`. Raises DecodingError if today's type doesn't take it."""
         try:
-            return self._list.validate_json(f"[{text}]")[0]
+            return self._list.validate_json(f"[{text}]", by_alias=False, by_name=True)[0]
         except Exception as error:  # noqa: BLE001 - a type's own validators may raise anything
             raise DecodingError(
                 f"{self.place} can't be read as {_name(self.annotation)}: {_first_line(error)}"
@@ -79,10 +80,21 @@ class Codec:
         TooLarge above the limit of a document."""
         text = self.encode(value)
         check_size(text, self.place)
+        return text, self.verify(value, text)
+
+    def verify(self, value: Any, text: str) -> Any:
+        """What `text`, made of `value`, gives back. Raises EncodingError if that isn't the same."""
         try:
-            return text, self.decode(text)
-        except DecodingError as error:
+            back = self.decode(text)
+            changed = difference(value, back)
+        except Exception as error:  # noqa: BLE001 - a type's own comparison may raise anything
             raise EncodingError(f"{self.place}: the value doesn't survive being stored: {error}") from None
+        if changed is not None:
+            raise EncodingError(
+                f"{self.place}: a value of type {_name(type(value))} doesn't survive being stored as "
+                f"{_name(self.annotation)}: {changed}; annotate the place with the value's own type"
+            )
+        return back
 
     def accept(self, text: str) -> str:
         """The normal form of JSON text that came from outside. Raises InvalidInput with the fields at fault."""
@@ -101,7 +113,7 @@ class Codec:
     def canonical(self, value: Any) -> Any:
         """`value` as plain JSON data for a digest: the same in every process and after a field with a default was
         added to its type."""
-        data = json.loads(self._list.dump_json([value], exclude_defaults=True))
+        data = json.loads(self._list.dump_json([value], exclude_defaults=True, by_alias=False))
         return _sorted(data) if self._unordered else data
 
 
@@ -127,6 +139,8 @@ class Signature:
         signature and EncodingError if one can't be stored."""
         arguments = self._bind(args, kwargs)
         texts = {name: self._codecs[name].encode(value) for name, value in arguments.items()}
+        for name, value in arguments.items():
+            self._codecs[name].verify(value, texts[name])
         return texts, digest({name: self._codecs[name].canonical(value) for name, value in arguments.items()})
 
     def decode(self, texts: dict[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -353,6 +353,8 @@ class Drive:
     # -- waiting --
 
     def _is_at_rest(self, run: Run) -> bool:
+        if self._changed.is_set():  # something came since the last delivery: it may stand nowhere but in memory
+            return False
         if self._running or self._finished or self._waiting or self._crossing or self._children or self._begun:
             return False
         if self._cause_to_stop(run) is not None:

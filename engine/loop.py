@@ -149,6 +149,13 @@ class DurableLoop(asyncio.AbstractEventLoop):
             self.owner.timer_closed(handle)
 
     def create_future(self) -> DurableFuture:
+        if _waits_on_strangers(sys._getframe(1)):
+            raise self.declare(
+                NotDurable(
+                    "asyncio.wait over a gather() or a bare Future gives them back in the order of their memory "
+                    "addresses; wait for a task of each, made of a coroutine that awaits it"
+                )
+            )
         return DurableFuture(self)
 
     def create_task(  # type: ignore[override]
@@ -335,6 +342,14 @@ def _walks_a_set_of_coroutines(frame: Any) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _waits_on_strangers(frame: Any) -> bool:
+    # wait -> _wait, which asks for a future first of all
+    if frame.f_code.co_name != "_wait" or frame.f_globals.get("__name__") != "asyncio.tasks":
+        return False
+    waited: set[object] = frame.f_locals["fs"]
+    return len(waited) > 1 and not all(isinstance(item, DurableFuture | DurableTask) for item in waited)
 
 
 def _not_durable(name: str) -> Callable[..., Any]:

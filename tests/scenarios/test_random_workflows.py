@@ -19,7 +19,7 @@ BOUNDED = settings(
 )
 
 
-async def _execute(program: Program, crashes: list[tuple[int, bool]], deliver_at: int) -> tuple[str | None, str]:
+async def execute(program: Program, crashes: list[tuple[int, bool]], deliver_at: int) -> tuple[str | None, str]:
     """Run a program, dying at those store calls. Returns its result and its recording."""
     ledger.ran.clear()
     async with Environment([interpret]) as env:
@@ -67,27 +67,27 @@ async def _calm(_: Call) -> None:
     return None
 
 
-_crashes = st.lists(st.tuples(st.integers(0, 25), st.booleans()), max_size=3, unique_by=lambda crash: crash[0])
+crash_points = st.lists(st.tuples(st.integers(0, 25), st.booleans()), max_size=3, unique_by=lambda crash: crash[0])
 
 
-@given(program=race_free, crashes=_crashes, deliver_at=st.integers(0, 12))
+@given(program=race_free, crashes=crash_points, deliver_at=st.integers(0, 12))
 @BOUNDED
 async def test_crashes_change_nothing_where_nothing_races(
     program: Program, crashes: list[tuple[int, bool]], deliver_at: int
 ) -> None:
     """What is observed, and the result, are those of an uncrashed run."""
-    uncrashed, _ = await _execute(program, [], deliver_at)
-    crashed, _ = await _execute(program, crashes, deliver_at)
+    uncrashed, _ = await execute(program, [], deliver_at)
+    crashed, _ = await execute(program, crashes, deliver_at)
     assert crashed == uncrashed
 
 
-@given(program=any_program, crashes=_crashes, deliver_at=st.integers(0, 12))
+@given(program=any_program, crashes=crash_points, deliver_at=st.integers(0, 12))
 @BOUNDED
 async def test_the_recorded_order_decides_races(
     program: Program, crashes: list[tuple[int, bool]], deliver_at: int
 ) -> None:
     """Whatever order a crashed run came to, an uncrashed replay of its history sees the same, to the result."""
-    result, recording = await _execute(program, crashes, deliver_at)
+    result, recording = await execute(program, crashes, deliver_at)
     replayed = replay(recording, [interpret])
     assert replayed.outcome is not None
     assert replayed.outcome.value == result

@@ -1,0 +1,79 @@
+"""Whether a value came back from being stored as it was.
+
+Rules:
+1. A model or dataclass comes back as its own class, with equal fields. Private attributes aren't part of a model.
+2. Any other value comes back equal, as its own class or as a base of it that its place declares: an enum member of
+   str as str, an int where a float is declared as float.
+3. A moment comes back with the same wall clock and offset from UTC; without an offset, the same fold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Set
+from datetime import datetime, time
+from typing import Any
+
+from pydantic import BaseModel
+
+_SCALARS = (str, int, bool, type(None))
+_ABSENT = object()
+
+
+def difference(before: Any, after: Any, path: str = "") -> str | None:
+    """The first place at which `after` isn't what `before` was, in words; None if there is none."""
+    kind = type(before)
+    if kind is type(after) and kind in _SCALARS:
+        return None if before == after else _told(path, before, after)
+    if isinstance(before, BaseModel) or dataclasses.is_dataclass(before):
+        if kind is not type(after):
+            return _told(path, before, after)
+        return _of_items(_fields(before), _fields(after), path)
+    if not isinstance(before, type(after)) and not (isinstance(before, int) and type(after) is float):
+        return _told(path, before, after)
+    if isinstance(before, Mapping):
+        return _of_items(before, after, path)
+    if isinstance(before, list | tuple):
+        return _of_items(dict(enumerate(before)), dict(enumerate(after)), path)
+    return None if _is_same(before, after) else _told(path, before, after)
+
+
+def _of_items(before: Mapping[Any, Any], after: Mapping[Any, Any], path: str) -> str | None:
+    for key, value in before.items():
+        back = after.get(key, _ABSENT)
+        if type(value) is type(back) and type(value) in _SCALARS and value == back:
+            continue
+        if back is _ABSENT and value is not _ABSENT:
+            return f"{path}.{key}".lstrip(".") + " would be lost"
+        if (what := difference(value, back, f"{path}.{key}")) is not None:
+            return what
+    more = [key for key in after if key not in before]
+    return f"{path}.{more[0]}".lstrip(".") + " would be added" if more else None
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    if isinstance(value, BaseModel):
+        names = type(value).model_fields
+        return {name: value.__dict__.get(name, _ABSENT) for name in names} | (value.__pydantic_extra__ or {})
+    return {field.name: getattr(value, field.name, _ABSENT) for field in dataclasses.fields(value)}
+
+
+def _is_same(before: Any, after: Any) -> bool:
+    if isinstance(before, float) and math.isnan(before):
+        return math.isnan(after)
+    if isinstance(before, datetime | time):
+        wall = before.replace(tzinfo=None) == after.replace(tzinfo=None)
+        aware = before.tzinfo is not None
+        same_zone = before.utcoffset() == after.utcoffset() and aware == (after.tzinfo is not None)
+        return wall and same_zone and (aware or before.fold == after.fold)
+    if isinstance(before, Set):
+        return len(before) == len(after) and all(member in after for member in before)
+    return type(before).__eq__ is object.__eq__ or bool(before == after)  # type: ignore[comparison-overlap]
+
+
+def _told(path: str, before: Any, after: Any) -> str:
+    where = f" at {path.lstrip('.')}" if path else ""
+    if type(before) is type(after):
+        return f"another {type(before).__name__} would come back{where}"
+    return f"{type(before).__name__} would come back as {type(after).__name__}{where}"

@@ -1,0 +1,83 @@
+"""What the tests of CosmosStore share: a container in the double, time that passes by itself, documents."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from engine.documents import Chunk, Execution, InboxItem
+from engine.events import Takeover
+from engine.store.cosmos_account import CosmosAccount
+from engine.store.cosmos_retry import Retry
+from engine.store.cosmos_schema import CONTAINER, DATABASE, container_definition, leases_definition
+from tests.cosmos_double import CosmosDouble
+from tests.cosmos_double.state import Container
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LEASE = timedelta(seconds=30)
+SKEW = timedelta(seconds=5)
+
+
+class Time:
+    """Passes only by being slept through. `slept` has every pause, in seconds."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    def clock(self) -> float:
+        return sum(self.slept)
+
+    def retry(self, chance: float = 0.0) -> Retry:
+        """The store's policy in this time. `chance` is what its dice show, from 0 to 1."""
+        return Retry(sleep=self.sleep, clock=self.clock, chance=lambda: chance)
+
+
+def set_up(double: CosmosDouble, name: str = CONTAINER) -> Container:
+    """Make the containers as the infrastructure does, with no request."""
+    definition, leases = container_definition(name), leases_definition()
+    container = double.add_container(
+        DATABASE,
+        name,
+        definition["partitionKey"]["paths"][0],
+        indexing_policy=definition["indexingPolicy"],
+        default_ttl=definition["defaultTtl"],
+    )
+    if leases["id"] not in double.account.database(DATABASE).containers:
+        double.add_container(DATABASE, leases["id"], leases["partitionKey"]["paths"][0], default_ttl=-1)
+    return container
+
+
+def account(double: CosmosDouble, read_timeout: float = 10.0) -> CosmosAccount:
+    return CosmosAccount(double.endpoint, double.key, read_timeout=read_timeout)
+
+
+def execution(number: int = 1, **fields: object) -> Execution:
+    """A new execution."""
+    values: dict[str, object] = {
+        "execution_id": f"{number:032x}",
+        "workflow": "w",
+        "version": "1",
+        "payload": "null",
+        "due_at": NOW,
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return Execution.model_validate(values | fields)
+
+
+def claimed(execution: Execution, worker: str = "me") -> Execution:
+    return execution.claimed(worker, NOW, LEASE, SKEW)
+
+
+def completed(execution: Execution) -> Execution:
+    return execution.completed("completed", "1", None, NOW)
+
+
+def chunk(number: int = 0, of: int = 1) -> Chunk:
+    return Chunk.of(f"{of:032x}", number, [Takeover(NOW, "me")])
+
+
+def item(name: str = "approval", value: str = "1", of: int = 1) -> InboxItem:
+    return InboxItem.of("deferred", f"{of:032x}", name, NOW, value)

@@ -1,0 +1,3 @@
+"""tests/scenarios/test_primitives.py, on CosmosStore."""
+
+from tests.scenarios.test_primitives import *  # noqa: F403

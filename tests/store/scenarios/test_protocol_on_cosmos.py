@@ -1,0 +1,3 @@
+"""tests/scenarios/test_protocol.py, on CosmosStore."""
+
+from tests.scenarios.test_protocol import *  # noqa: F403

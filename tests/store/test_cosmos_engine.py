@@ -1,0 +1,212 @@
+"""The engine on CosmosStore: how many requests a workflow takes, and what single faults of requests do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engine import Deferred, Status, Workflow, activity, workflow
+from engine.store.cosmos import CosmosStore
+from engine.testing import Environment
+from tests.cosmos_double import Answer, CosmosDouble, Drop, StaleRead
+from tests.cosmos_double.faults import Action
+from tests.cosmos_double.state import Container
+
+approval = Deferred("cosmos.approval", str)
+ran: list[str] = []
+
+
+@activity
+async def step(name: str) -> str:
+    ran.append(name)
+    return name
+
+
+@activity
+async def large(size: int) -> str:
+    return "x" * size
+
+
+@workflow
+async def sequence(count: int) -> int:
+    for n in range(count):
+        await step(f"step {n}")
+    return count
+
+
+@workflow
+async def fan_out(count: int) -> int:
+    return len(await asyncio.gather(*(step(f"step {n}") for n in range(count))))
+
+
+@workflow
+async def of_everything(name: str) -> list[str]:
+    first = await step(name)
+    both = await asyncio.gather(step("left"), step("right"))
+    await asyncio.sleep(3600)
+    said = await approval
+    return [first, *both, said, await step("last")]
+
+
+@workflow
+async def cleans_up() -> None:
+    await step("first")
+    try:
+        await approval
+    finally:
+        await step("clean")
+
+
+@workflow
+async def carries(size: int) -> str:
+    return await large(size)
+
+
+@workflow
+async def starts_children(count: int) -> list[int]:
+    return list(await asyncio.gather(*(sequence(n) for n in range(1, count + 1))))
+
+
+def sent(double: CosmosDouble) -> list[str]:
+    """The requests about documents since the last look."""
+    kinds = [e.operation if e.kind == "item" else e.kind for e in double.log]
+    paths = {"account", "container", "pkranges", "database"}
+    found = [what for what, e in zip(kinds, double.log, strict=True) if e.kind not in paths]
+    double.log.clear()
+    return found
+
+
+async def start_and_drive(env: Environment, workflow: Workflow[Any, Any], payload: Any) -> str:
+    """As the change feed does it: with the document that the start wrote, without a read."""
+    status = await env.client.start(workflow, payload)
+    await env.worker.drive(status.execution)
+    return status.execution.execution_id
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20])
+async def test_a_sequence_takes_two_requests_more_than_it_has_steps(
+    store: CosmosStore, double: CosmosDouble, container: Container, count: int
+):
+    async with Environment([sequence], store=store) as env:
+        id = await start_and_drive(env, sequence, count)
+        assert sent(double) == ["create", "replace", *["create"] * (count - 1), "batch"]
+        assert (await env.status(id)).value() == count
+
+
+async def test_a_fan_out_records_together_what_ends_together(store: CosmosStore, double: CosmosDouble):
+    async with Environment([fan_out], store=store) as env:
+        id = await start_and_drive(env, fan_out, 50)
+        requests = sent(double)
+        assert requests[:2] == ["create", "replace"]
+        assert requests[-1] == "batch"
+        assert len(requests) <= 5
+        assert (await env.status(id)).value() == 50
+
+
+async def test_waiting_takes_a_read_of_the_partition_per_wake_up(store: CosmosStore, double: CosmosDouble):
+    async with Environment([of_everything], store=store) as env:
+        id = await start_and_drive(env, of_everything, "a")
+        assert sent(double) == ["create", "replace", "create", "batch"]
+        env.clock.advance(timedelta(hours=2))
+        await env.worker.drive(await store.read(id))
+        assert sent(double) == ["read", "replace", "query", "batch"]
+        await env.complete(id, approval, "yes")
+        assert sent(double) == ["batch"]
+        await env.worker.drive(await store.read(id))
+        assert sent(double) == ["read", "replace", "query", "create", "batch"]
+        assert (await env.status(id)).value() == ["a", "left", "right", "yes", "last"]
+
+
+@pytest.mark.parametrize("size", [10, 10_000, 1_700_000])
+async def test_values_of_any_size(store: CosmosStore, double: CosmosDouble, size: int):
+    async with Environment([carries], store=store) as env:
+        status = await env.run(carries, size)
+        assert len(status.value()) == size
+
+
+async def test_children(store: CosmosStore):
+    async with Environment([starts_children, sequence], store=store) as env:
+        assert (await env.run(starts_children, 4)).value() == [1, 2, 3, 4]
+
+
+Scenario = Callable[[Environment], Awaitable[Status]]
+
+
+async def runs_through(env: Environment) -> Status:
+    id = await env.start(of_everything, "a")
+    await env.finish(id)
+    await env.complete(id, approval, "yes")
+    return await env.finish(id)
+
+
+async def is_interrupted(env: Environment) -> Status:
+    id = await env.start(cleans_up)
+    await env.finish(id)
+    await env.client.interrupt(id)
+    return await env.finish(id)
+
+
+async def has_children(env: Environment) -> Status:
+    return await env.run(starts_children, 2)
+
+
+WORKFLOWS = [of_everything, cleans_up, starts_children, sequence]
+MOST = 60
+"""Writes of the longest scenario, at most: the loop over them ends by itself before."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda: Drop(),
+        lambda: Drop(after_effect=True),
+        lambda: Answer(408, after_effect=True),
+        lambda: Answer(429, retry_after_ms=10),
+        lambda: Answer(449),
+    ],
+    ids=["lost request", "lost answer", "408 with the effect", "429", "449"],
+)
+@pytest.mark.parametrize("scenario", [runs_through, is_interrupted, has_children])
+async def test_a_fault_of_any_one_write_changes_nothing(
+    new_store: Callable[..., CosmosStore],
+    double: CosmosDouble,
+    container: Container,
+    scenario: Scenario,
+    fault: Callable[[], Action],
+):
+    """The store gets over it: the engine sees nothing, so no step runs twice."""
+    outcomes = set()
+    for nth in itertools.count(1):
+        assert nth < MOST
+        ran.clear()
+        container.ranges["0"].documents.clear()
+        rule = double.faults.add(fault(), when=lambda request: request.kind in ("item", "batch"), nth=nth)
+        async with Environment(WORKFLOWS, store=new_store()) as env:
+            status = await scenario(env)
+        double.faults.clear()
+        outcomes.add((status.execution.outcome, status.result, tuple(sorted(ran))))
+        assert len(outcomes) == 1, f"request {nth}"
+        if not rule.fired:
+            break
+    (outcome, _, steps), *_ = outcomes
+    assert outcome == ("interrupted" if scenario is is_interrupted else "completed")
+    assert len(steps) == len(set(steps)) or scenario is has_children
+
+
+@pytest.mark.parametrize("scenario", [runs_through, is_interrupted, has_children])
+async def test_replicas_that_lag_change_nothing(
+    store: CosmosStore, double: CosmosDouble, container: Container, scenario: Scenario
+):
+    """Each replica is far behind, but for what the store's sessions ask of it."""
+    for kind in ("item", "query"):
+        double.faults.add(StaleRead(behind=1_000), kind=kind, times=None, when=lambda r: r.partition_key is not None)
+    ran.clear()
+    async with Environment(WORKFLOWS, store=store) as env:
+        status = await scenario(env)
+    assert status.is_complete
+    assert len(ran) == len(set(ran)) or scenario is has_children
