@@ -15,9 +15,8 @@ from engine.store.cosmos import CosmosStore
 from tests.cosmos_double import CosmosDouble
 from tests.store.cosmos_support import Time, account, set_up
 
-NOT_HERE = ("test_the_order_is_one_in_every_process", "swallows_everything", "test_crashes_change", "test_the_recorded")
-"""What says nothing about a store, or takes many minutes where each call is a request. `test_random_on_cosmos` has a
-few examples of the latter."""
+NOT_HERE = ("test_the_order_is_one_in_every_process", "swallows_everything")
+"""What says nothing about a store, and what takes long where each call is a request."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

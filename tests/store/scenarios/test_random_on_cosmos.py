@@ -16,10 +16,10 @@ FEW = settings(
 )
 
 
-@given(program=any_program, crashes=scenarios._crashes, deliver_at=st.integers(0, 12))
+@given(program=any_program, crashes=scenarios.crash_points, deliver_at=st.integers(0, 12))
 @FEW
 async def test_random_workflows(program: Program, crashes: list[tuple[int, bool]], deliver_at: int):
-    result, recording = await scenarios._execute(program, crashes, deliver_at)
+    result, recording = await scenarios.execute(program, crashes, deliver_at)
     replayed = replay(recording, [interpret])
     assert replayed.outcome is not None
     assert replayed.outcome.value == result
