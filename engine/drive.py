@@ -269,7 +269,10 @@ class Drive:
             self._later.pop(step.id, None)
             if (task := self._running.pop(step.id, None)) is not None:
                 task.cancel()
-        run.dropped.clear()
+        if run.dropped:
+            self._waiting = deque(step for step in self._waiting if run.activities.get(step.id) is step)
+            self._children = deque(child for child in self._children if run.children.get(child.id) is child)
+            run.dropped.clear()
         for step in run.asked:
             if isinstance(step, ChildStep):
                 if run.children.get(step.id) is step and not step.begun:
@@ -299,7 +302,12 @@ class Drive:
 
     async def _perform(self, step: ActivityStep) -> None:
         info = ActivityInfo(self.execution.execution_id, self.execution.workflow, step.id, step.attempts + 1)
-        ended = await attempt(step, info, self._host.clock, self._host.threads)
+        try:
+            ended = await attempt(step, info, self._host.clock, self._host.threads)
+        except asyncio.CancelledError as error:
+            if self._running.get(step.id) is not asyncio.current_task():
+                raise  # the driver gave it up
+            ended = Attempt(error=error)  # the activity cancelled itself
         self._finished.append((step, ended))
         self._changed.set()
 

@@ -37,7 +37,7 @@ MAX_BRIEF = 100
 class ErrorRecord(BaseModel):
     """An exception as a document keeps it."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     type: str
     module: str = ""

@@ -97,9 +97,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._closed = True
         self._ready.clear()
         with self._installed():
-            for guard in list(self._alive.values()):
-                guard.drop()
-        self._alive.clear()
+            while self._alive:  # a `finally` may start tasks of its own: they end before they begin
+                for number, guard in list(self._alive.items()):
+                    self._alive.pop(number, None)
+                    guard.drop()
         self._ready.clear()
 
     def is_closed(self) -> bool:
@@ -149,13 +150,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
             self.owner.timer_closed(handle)
 
     def create_future(self) -> DurableFuture:
-        if _waits_on_strangers(sys._getframe(1)):
-            raise self.declare(
-                NotDurable(
-                    "asyncio.wait over a gather() or a bare Future gives them back in the order of their memory "
-                    "addresses; wait for a task of each, made of a coroutine that awaits it"
-                )
-            )
+        if (fault := _waits_on_strangers(sys._getframe(1), self)) is not None:
+            raise self.declare(fault)
         return DurableFuture(self)
 
     def create_task(  # type: ignore[override]
@@ -317,11 +313,14 @@ class _Guard(collections.abc.Coroutine[Any, Any, Any]):
     def _checked(self, awaited: Any) -> Any:
         if awaited is None or (isinstance(awaited, asyncio.Future) and awaited.get_loop() is self._loop):
             return awaited
-        fault = NotDurable(
-            f"the workflow awaited {_describe(awaited)}, which a replay can't repeat; do it in an activity, or wait "
-            "for the outside with a Deferred"
-        )
-        return self.throw(self._loop.declare(fault))
+        return self.throw(self._loop.declare(_foreign(awaited)))
+
+
+def _foreign(awaited: Any) -> NotDurable:
+    return NotDurable(
+        f"the workflow awaited {_describe(awaited)}, which a replay can't repeat; do it in an activity, or wait for "
+        "the outside with a Deferred"
+    )
 
 
 def _describe(awaited: Any) -> str:
@@ -344,12 +343,20 @@ def _walks_a_set_of_coroutines(frame: Any) -> bool:
     return False
 
 
-def _waits_on_strangers(frame: Any) -> bool:
+def _waits_on_strangers(frame: Any, loop: DurableLoop) -> NotDurable | None:
     # wait -> _wait, which asks for a future first of all
     if frame.f_code.co_name != "_wait" or frame.f_globals.get("__name__") != "asyncio.tasks":
-        return False
-    waited: set[object] = frame.f_locals["fs"]
-    return len(waited) > 1 and not all(isinstance(item, DurableFuture | DurableTask) for item in waited)
+        return None
+    waited: set[asyncio.Future[Any]] = frame.f_locals["fs"]
+    for future in waited:
+        if future.get_loop() is not loop:
+            return _foreign(future)
+    if len(waited) > 1 and not all(isinstance(future, DurableFuture | DurableTask) for future in waited):
+        return NotDurable(
+            "asyncio.wait over a gather() or a bare Future gives them back in the order of their memory addresses; "
+            "wait for a task of each, made of a coroutine that awaits it"
+        )
+    return None
 
 
 def _not_durable(name: str) -> Callable[..., Any]:

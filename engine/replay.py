@@ -219,7 +219,8 @@ class Run:
 
     def timer_opened(self, timer: DurableTimer) -> None:
         delay = timer.when() - self.loop.now
-        timer.key = self._number("timer")
+        # The time limit has a name of its own: setting one changes the numbers of no other timer.
+        timer.key = self._number("timer") if self._main is not None else "time limit"
         # Whole milliseconds, rounded up: a timer never fires before its time.
         due = from_seconds(math.ceil(round(timer.when() * 1000, 3)) / 1000) if math.isfinite(delay) else FAR_FUTURE
         self.timers[timer.key] = TimerStep("timer", timer.key, digest(round(delay, 3)), timer, due)

@@ -53,6 +53,9 @@ class Worker:
         self._threads = concurrent.futures.ThreadPoolExecutor(settings.activity_threads, thread_name_prefix="activity")
         self._host = Host(store, clock, settings, self._threads, chance or random.Random())
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._queue: set[asyncio.Task[None]] = set()
+        """Those of the tasks that wait for a place: they have claimed nothing yet."""
         self._places = asyncio.Semaphore(settings.max_drives)
         self._closing = False
         self._unknown: set[tuple[str, str]] = set()
@@ -60,7 +63,10 @@ class Worker:
     def start(self, execution: Execution) -> asyncio.Task[None]:
         """Begin to drive an execution, if there is something to do that nobody does. The task ends when the drive
         does, and raises StoreError only if the claim could not be made."""
-        return asyncio.create_task(self._drive(execution), name=f"drive {execution.execution_id}")
+        task = asyncio.create_task(self._drive(execution), name=f"drive {execution.execution_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def drive(self, execution: Execution) -> None:
         """Drive an execution for as long as there is something to do in it. Raises StoreError as `start` does."""
@@ -84,6 +90,9 @@ class Worker:
         looked_at, continuation = 0, None
         while self._clock.now() < deadline and not self._closing:
             page = await self._store.due(self._clock.now(), self._settings.page, continuation)
+            if not looked_at and page.executions and (due := page.executions[0].due_at) is not None:
+                overdue = (self._clock.now() - due).total_seconds()
+                _log.info("sweep: executions are due, the oldest is %.1f s overdue", overdue)
             looked_at += len(page.executions)
             await self._drive_all(page.executions)
             continuation = page.continuation
@@ -109,36 +118,40 @@ class Worker:
         self._closing = True
         for drive, _ in self._drives.values():
             drive.drain()
-        await self._wait_for_drives(grace)
+        await self._wait_for_tasks(grace)
         for drive, _ in self._drives.values():
             drive.cut()
-        await self._wait_for_drives(timedelta(seconds=5))
-        for _, task in self._drives.values():
+        await self._wait_for_tasks(timedelta(seconds=5))
+        for task in self._tasks:
             task.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _wait_for_drives(self, seconds: timedelta) -> None:
-        tasks = [task for _, task in self._drives.values()]
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds.total_seconds())
+    async def _wait_for_tasks(self, seconds: timedelta) -> None:
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=seconds.total_seconds())
 
     async def _drive_all(self, executions: list[Execution]) -> None:
         tasks = [self.start(execution) for execution in executions]
         if not tasks:
             return
-        done, late = await asyncio.wait(tasks, timeout=self._settings.batch_budget.total_seconds())
-        for execution in executions:
-            if (held := self._drives.get(execution.execution_id)) is not None and held[1] in late:
-                held[0].drain()
-        # What is between two steps lets go at once; an activity may take as long as it likes.
-        while between := [t for t in late if not t.done() and not self._is_busy(t)]:
+        _, late = await asyncio.wait(tasks, timeout=self._settings.batch_budget.total_seconds())
+        while between := self._between_steps(late):
             await asyncio.wait(between, timeout=1, return_when=asyncio.FIRST_COMPLETED)
-        unreachable = [error for task in done if (error := task.exception()) is not None]
-        if unreachable:
-            raise unreachable[0]
+        for task in tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
 
-    def _is_busy(self, task: asyncio.Task[None]) -> bool:
-        return any(drive.is_busy for drive, held in self._drives.values() if held is task)
+    def _between_steps(self, late: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+        """Those whose budget is over and that have to end now: what is between two steps lets go, what has no place
+        yet is left to the sweep. The others run an activity, which may take as long as it likes."""
+        for task in self._queue & late:
+            task.cancel()
+        busy = set[asyncio.Task[None]]()
+        for drive, task in self._drives.values():
+            if task in late:
+                drive.drain()
+                busy |= {task} if drive.is_busy else set()
+        return {task for task in late - busy if not task.done()}
 
     async def _drive(self, execution: Execution) -> None:
         try:
@@ -151,6 +164,8 @@ class Worker:
     async def _attend(self, execution: Execution) -> None:
         if self._closing or self.notify(execution):
             return
+        if execution.schema_version > SCHEMA:
+            return self._leave_alone(execution)
         if execution.is_complete:
             return await self._settle(execution)
         while (drive := await self._hold(execution)) is not None:
@@ -166,19 +181,28 @@ class Worker:
 
     async def _hold(self, execution: Execution) -> Drive | None:
         """Claim an execution and drive it until it is let go. None if it could not be claimed."""
-        async with self._places:
+        task = asyncio.current_task()
+        assert task is not None
+        self._queue.add(task)
+        try:
+            await self._places.acquire()
+        finally:
+            self._queue.discard(task)
+        try:
             drive = await self._claim(execution)
             if drive is None:
                 return None
-            task = asyncio.current_task()
-            assert task is not None
             self._drives[execution.execution_id] = (drive, task)
+            if self._closing:  # it was closed while the claim was under way
+                drive.cut()
             try:
                 await drive.run()
             finally:
                 if self._drives.get(execution.execution_id, (None,))[0] is drive:
                     del self._drives[execution.execution_id]
             return drive
+        finally:
+            self._places.release()
 
     async def _settle(self, execution: Execution) -> None:
         """What is left to do for an execution that has ended."""

@@ -17,12 +17,15 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from engine.documents import EXEC, INPUT, OUTPUT, Chunk, Document, Execution, InboxItem, Large
+from engine.documents import EXEC, INPUT, OUTPUT, Chunk, Document, Execution, InboxItem, Large, Record
+from engine.errors import DecodingError
 from engine.store.feed import ChangeFeed
+
+R = TypeVar("R", bound=Record)
 
 _INBOX = ("deferred::", "child::", "channel::")
 _log = logging.getLogger("engine")
@@ -68,7 +71,8 @@ class Store(Protocol):
         ...
 
     async def load(self, execution_id: str, from_chunk: int = 0) -> Loaded:
-        """All other documents of the execution; of the history, the chunks from that number on, in order."""
+        """All other documents of the execution; of the history, the chunks from that number on, in order.
+        Raises DecodingError."""
         ...
 
     async def replace(self, execution: Execution) -> Execution:
@@ -121,19 +125,27 @@ class Store(Protocol):
 
 
 def sort_documents(documents: Iterable[Document]) -> Loaded:
-    """The documents of a partition, but for exec, by what they are; the chunks in order."""
+    """The documents of a partition, but for exec, by what they are; the chunks in order. Raises DecodingError for one
+    that can't be read."""
     by_id = {document["id"]: document for document in documents}
-    chunks = [Chunk.from_document(d) for id, d in by_id.items() if id.startswith("history::")]
+    chunks = [_parsed(Chunk, d) for id, d in by_id.items() if id.startswith("history::")]
     return Loaded(
         chunks=sorted(chunks, key=lambda chunk: chunk.number),
-        inbox=[
-            InboxItem.from_document(d)
-            for id, d in by_id.items()
-            if id.startswith(("deferred::", "child::", "channel::"))
-        ],
-        input=Large.from_document(by_id[INPUT]) if INPUT in by_id else None,
-        output=Large.from_document(by_id[OUTPUT]) if OUTPUT in by_id else None,
+        inbox=[_parsed(InboxItem, d) for id, d in by_id.items() if id.startswith(_INBOX)],
+        input=_parsed(Large, by_id[INPUT]) if INPUT in by_id else None,
+        output=_parsed(Large, by_id[OUTPUT]) if OUTPUT in by_id else None,
     )
+
+
+def _parsed(kind: type[R], document: Document) -> R:
+    try:
+        return kind.from_document(document)
+    except ValidationError as error:
+        raise DecodingError(f"document {document['id']} can't be read: {_problems(error)}") from error
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
 
 
 def parse_executions(documents: Iterable[Document]) -> list[Execution]:
@@ -145,10 +157,9 @@ def parse_executions(documents: Iterable[Document]) -> list[Execution]:
         try:
             executions.append(Execution.from_document(document))
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
             _log.error(
                 "exec document of partition %r can't be read and is left alone: %s",
                 document.get("executionId"),
-                problems,
+                _problems(error),
             )
     return executions

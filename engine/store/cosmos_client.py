@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import contextvars
 import io
+import logging
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,6 +35,10 @@ from engine.store.cosmos_schema import PARTITION_KEY
 from engine.store.cosmos_usage import METADATA, Usage
 
 _operation: contextvars.ContextVar[str] = contextvars.ContextVar("cosmos_operation", default=METADATA)
+
+_http_log = logging.getLogger("engine.store.cosmos.http")
+"""The SDK's log of requests, a dozen lines for each: at INFO, which is its level otherwise, it drowns everything."""
+_http_log.setLevel(logging.WARNING)
 
 LARGE_BODY = 2**20
 """Bytes from which aiohttp wants a body as a file, so that writing it doesn't hold up the loop."""
@@ -83,6 +88,7 @@ class Connection:
         self.account = account
         self._usage = usage
         self._opening = asyncio.Lock()
+        self._finding = asyncio.Lock()
         self._client: CosmosClient | None = None
         self._credential: AsyncTokenCredential | None = None
         self._containers: dict[str, tuple[ContainerProxy, str]] = {}
@@ -107,9 +113,10 @@ class Connection:
 
     async def container(self, name: str, partition_key: str) -> tuple[ContainerProxy, str]:
         """A container and its resource id, which a container that is made anew under the name doesn't share."""
-        if name not in self._containers:
-            self._containers[name] = await self._find(name, partition_key)
-        return self._containers[name]
+        async with self._finding:
+            if name not in self._containers:
+                self._containers[name] = await self._find(name, partition_key)
+            return self._containers[name]
 
     async def close(self) -> None:
         """Close what was opened. It may be opened again."""
@@ -142,6 +149,7 @@ class Connection:
             enable_compact_utf8_item_writes=True,
             user_agent_suffix="durable-workflows",
             transport=CountingTransport(self._usage),
+            logger=_http_log,
         )
 
     async def _find(self, name: str, partition_key: str) -> tuple[ContainerProxy, str]:

@@ -17,6 +17,7 @@ from azure.cosmos.aio import ContainerProxy
 
 from engine.clock import isoformat
 from engine.documents import EXEC, Document
+from engine.errors import InvalidInput
 from engine.store.base import Filter, Page, parse_executions
 
 ALL_BUT_EXEC = f"SELECT * FROM c WHERE c.id != '{EXEC}' AND (c.id < 'history::' OR c.id >= @first)"
@@ -55,7 +56,7 @@ class Selection:
         return cls("createdAt", True, where, parameters)
 
     async def page(self, container: ContainerProxy, limit: int, continuation: str | None) -> Page:
-        """The next `limit` executions. Raises what a request may raise; ValueError for a continuation of another
+        """The next `limit` executions. Raises what a request may raise; InvalidInput for a continuation of another
         kind of query."""
         after, seen = self._read(continuation)
         rows: dict[str, Document] = {}
@@ -98,7 +99,9 @@ class Selection:
                 raise ValueError(continuation)
             return after, {str(one) for one in seen}
         except (ValueError, TypeError):
-            raise ValueError("the continuation is none that this store gave for this query") from None
+            raise InvalidInput(
+                "the continuation is not from an answer before", [("continuation", "malformed")]
+            ) from None
 
 
 async def partition_page(

@@ -30,8 +30,12 @@ async def host_task() -> None:
     await outside["task"]
 
 
-async def gathered_with_ours() -> None:
-    await asyncio.wait([outside["future"], asyncio.create_task(asyncio.sleep(60))])
+async def waits_for_foreign() -> None:
+    await asyncio.wait([outside["future"]])
+
+
+async def waits_for_gathers() -> None:
+    await asyncio.wait([asyncio.gather(say(name), say(name)) for name in "ab"])
 
 
 async def odd_awaitable() -> None:
@@ -92,18 +96,19 @@ async def signal_handler() -> None:
 
 
 async def runs_the_loop() -> None:
-    asyncio.get_running_loop().run_until_complete(asyncio.sleep(0) if False else outside["future"])
+    asyncio.get_running_loop().run_until_complete(outside["future"])
 
 
 FOREIGN: dict[Callable[[], Coroutine[Any, Any, None]], tuple[str, str]] = {
     foreign_future: ("a future of another event loop", "activity"),
+    waits_for_foreign: ("a future of another event loop", "activity"),
     host_task: ("the task 'of the host' of another event loop", "activity"),
     odd_awaitable: ("a foreign awaitable that yields int", "activity"),
     nested: ("a foreign awaitable that yields int", "activity"),
     thread: ("asyncio.to_thread or run_in_executor", "call a sync activity"),
     executor: ("asyncio.to_thread or run_in_executor", "call a sync activity"),
     other_thread: ("a call from another thread", "activity"),
-    connection: ("a look-up of a host name", "activity"),
+    connection: ("opening a connection", "activity"),
     server: ("opening a server", "wait for a Deferred"),
     raw_socket: ("loop.sock_connect", "use an activity"),
     name_lookup: ("a look-up of a host name", "activity"),
@@ -112,7 +117,7 @@ FOREIGN: dict[Callable[[], Coroutine[Any, Any, None]], tuple[str, str]] = {
     signal_handler: ("loop.add_signal_handler", "activity"),
     runs_the_loop: ("running the loop from inside", "await the coroutine"),
 }
-BY_NAME = {use.__name__: use for use in [*FOREIGN, gathered_with_ours, http_request]}
+BY_NAME = {use.__name__: use for use in [*FOREIGN, waits_for_gathers, http_request]}
 
 
 @workflow(name="foreign_awaits")
@@ -149,10 +154,14 @@ async def fixed(use: str) -> str:
     return f"{await say('before')}, {use} no more"
 
 
+async def _for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
 async def _is_suspended_then_cured(body: Workflow[[str], str], use: str, call: str, cure: str) -> None:
     journal.reset()
     loop = asyncio.get_running_loop()
-    outside["future"], outside["task"] = loop.create_future(), asyncio.create_task(asyncio.sleep(0), name="of the host")
+    outside["future"], outside["task"] = loop.create_future(), loop.create_task(_for_ever(), name="of the host")
     async with Environment([body]) as env:
         status = await env.run(body, use)
         execution = status.execution
@@ -170,6 +179,7 @@ async def _is_suspended_then_cured(body: Workflow[[str], str], use: str, call: s
         env.deploy([fixed])
         await env.client.resume(execution.execution_id)
         assert (await env.finish(execution.execution_id)).value() == f"before, {use} no more"
+    outside.pop("task").cancel()
     assert journal.ran == ["say"]
 
 
@@ -180,12 +190,13 @@ async def test_what_is_not_durable_suspends(body: Workflow[[str], str], use: Cal
     await _is_suspended_then_cured(body, use.__name__, *FOREIGN[use])
 
 
-async def test_a_wait_that_holds_a_foreign_future_suspends() -> None:
-    """asyncio itself may refuse the mix with a plain exception: then the workflow fails. Neither hangs."""
-    outside["future"] = asyncio.get_running_loop().create_future()
+async def test_a_wait_for_several_gathers_suspends() -> None:
+    """C5: asyncio's own futures hash by address, so wait would give them in another order in every process."""
     async with Environment([plain]) as env:
-        status = await env.run(plain, "gathered_with_ours")
-    assert status.execution.cause is not None or status.error is not None
+        status = await env.run(plain, "waits_for_gathers")
+    assert status.execution.cause is not None
+    assert status.execution.cause.type == "NotDurable"
+    assert "wait for a task of each" in status.execution.cause.message
 
 
 async def test_an_http_client_suspends() -> None:

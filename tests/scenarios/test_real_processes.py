@@ -86,7 +86,7 @@ def host(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGCONT)
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def is_up(url: str) -> bool:
