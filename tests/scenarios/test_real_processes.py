@@ -48,7 +48,6 @@ def test_killed_and_frozen_hosts_lose_nothing(tmp_path: Path) -> None:
         until(lambda: sum(effects(tmp_path).values()) > 20)
         os.kill(first.pid, signal.SIGKILL)
         os.kill(second.pid, signal.SIGSTOP)
-        ran_before = effects(tmp_path)
         recorded = recorded_steps(data)
         with host(tmp_path) as (_, third_url):
             os.kill(second.pid, signal.SIGCONT)
@@ -57,9 +56,8 @@ def test_killed_and_frozen_hosts_lose_nothing(tmp_path: Path) -> None:
             for id in started:
                 status = until(lambda id=id: ended(third_url, id))  # type: ignore[misc]
                 assert status["outcome"] == "completed", status
-    ran_after = effects(tmp_path) - ran_before
-    assert not [step for step in recorded if ran_after[step]], "a recorded step ran again"
     steps = effects(tmp_path)
+    assert not [step for step in recorded if steps[step] > 1], "a recorded step ran again"
     assert all(steps[id, step] >= 1 for id in started[:-1] for step in ("charge", "reserve", "ship", "ship#2"))
     with contextlib.closing(sqlite3.connect(data)) as db:
         rows = db.execute("SELECT body FROM documents WHERE id = 'exec'").fetchall()
@@ -120,8 +118,10 @@ def effects(folder: Path) -> Counter[tuple[str, str]]:
     with contextlib.closing(sqlite3.connect(folder / "ledger.sqlite", timeout=30)) as db:
         try:
             return Counter(db.execute("SELECT execution, step FROM effects").fetchall())
-        except sqlite3.OperationalError:  # nothing has happened yet
-            return Counter()
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):
+                raise
+            return Counter()  # nothing has happened yet
 
 
 def until(condition: Callable[[], Any]) -> Any:
