@@ -1,4 +1,4 @@
-"""How a child's end reaches its parent, and its parent's end the child: at least once, at every level, in any race."""
+"""How a parent's end reaches its children: at every level, in any race, also one that is only just being created."""
 
 from __future__ import annotations
 
@@ -9,59 +9,17 @@ from typing import Any
 import pytest
 
 from engine import ChildStopped, Deferred, Workflow, activity, workflow
-from engine.documents import Execution
-from engine.events import StepResolved
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, executions, rest
+from tests.support.families import FAMILY, answer, do, journal, leaf, leaves_it, middle, only, root
+from tests.support.mortal import assert_at_rest, assert_replays, everywhere, executions, rest
 
-journal = Journal()
-answer = Deferred("child_exits.answer", int)
 gate = Deferred("child_exits.gate", int)
-
-
-class Gate:
-    """An activity that has begun, and may end when the test says so."""
-
-    begun: asyncio.Event
-    may_end: asyncio.Event
-
-
-@activity
-async def do(what: str) -> str:
-    journal.note(what)
-    return what
-
-
-@activity
-async def held() -> None:
-    Gate.begun.set()
-    await Gate.may_end.wait()
 
 
 @activity
 async def breaks() -> None:
     raise ValueError("no")
-
-
-@workflow(idempotency_key=lambda key: key)
-async def leaf(key: str) -> int:
-    try:
-        return await answer
-    except asyncio.CancelledError:
-        await do(f"leaf {key} cleaned")
-        raise
-
-
-@workflow(idempotency_key=lambda key: key)
-async def middle(key: str) -> int:
-    one, two = await asyncio.gather(leaf(f"{key} 1"), leaf(f"{key} 2"))
-    return one + two
-
-
-@workflow
-async def root(key: str) -> int:
-    return await middle(key)
 
 
 @workflow
@@ -70,11 +28,6 @@ async def root_that_fails(key: str) -> int:
     await gate
     await breaks()
     return await child
-
-
-@workflow
-async def leaves_it(key: str) -> int:
-    return await leaf.child(key)
 
 
 @workflow
@@ -89,12 +42,6 @@ async def both(key: str) -> None:
 
 
 @workflow
-async def is_busy(key: str) -> int:
-    value, _ = await asyncio.gather(leaf(key), held())
-    return value
-
-
-@workflow
 async def gives_up(key: str) -> str:
     try:
         async with asyncio.timeout(60):
@@ -104,151 +51,7 @@ async def gives_up(key: str) -> str:
     return "has it"
 
 
-ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if isinstance(item, Workflow)]
-
-
-async def only(env: Environment, one: Workflow[Any, Any]) -> Execution:
-    """The one execution of a workflow."""
-    (found,) = await executions(env, one)
-    return found
-
-
-async def test_told_twice_is_one_event() -> None:
-    """Two sweeps on one view of the finished child: the parent's history has its end once."""
-    async with Environment(ALL) as env:
-        parent = await env.start(leaves_it, "s")
-        await env.settle()
-        (child,) = await executions(env, leaf)
-        await env.complete(child.execution_id, answer, 3)
-        seen = []
-
-        async def before(call: Call) -> None:
-            if call.method == "signal" and not seen:
-                seen.append(await env.store.inner.read(child.execution_id))
-                await env.new_worker(env.store.inner).drive(seen[0])
-
-        env.store.before = before
-        assert (await env.finish(parent)).value() == 3
-        assert seen[0].owes
-        loaded = await env.store.inner.load(parent)
-        events = [event for chunk in loaded.chunks for event in chunk.decoded()]
-        assert [e.kind for e in events if isinstance(e, StepResolved)] == ["child"]
-
-
-async def test_a_stopped_child_says_how() -> None:
-    """A child that is terminated under its parent: ChildStopped, which names it."""
-    async with Environment(ALL) as env:
-        parent = await env.start(leaves_it, "s")
-        await env.settle()
-        (child,) = await executions(env, leaf)
-        await env.client.terminate(child.execution_id)
-        status = await env.finish(parent)
-        with pytest.raises(ChildStopped) as stopped:
-            status.value()
-        assert (stopped.value.outcome, stopped.value.execution_id) == ("terminated", child.execution_id)
-
-
-@pytest.mark.parametrize("after", [False, True])
-async def test_the_end_of_a_child_is_told_at_least_once(after: bool) -> None:
-    """The process dies as the child's end is committed, or before its parent is told: the sweep finds the debt."""
-
-    async def scenario(env: Environment) -> None:
-        parent = await env.start(root, "k", key="p")
-        await rest(env)
-        for child in await executions(env, leaf):
-            await env.complete(child.execution_id, answer, 4)
-        assert (await env.finish(parent)).value() == 8
-        await assert_at_rest(env)
-        assert all(e.told for e in await executions(env) if e.parents)
-
-    if after:
-        await everywhere(ALL, journal, scenario)
-        return
-    async with Environment(ALL) as env:  # the feed hands over nothing of the child: only sweeps
-        parent = await env.start(leaves_it, "k")
-        await env.worker.sweep()
-        await env.drive(parent)
-        child = await only(env, leaf)
-        await env.client.complete(child.execution_id, answer, 1)
-        told: list[Call] = []
-
-        async def before(call: Call) -> None:
-            if call.method == "signal" and not told:
-                told.append(call)
-                raise ConnectionError
-
-        env.store.before = before
-        await env.worker.sweep()
-        assert (await only(env, leaf)).owes
-        await env.worker.sweep()
-        await env.worker.sweep()
-        assert (await env.status(parent)).value() == 1
-
-
-@pytest.mark.parametrize(
-    ("moment", "number"), [*(("before", n) for n in range(5)), *(("after", n) for n in (0, 2, 3, 4))]
-)
-async def test_a_childs_end_in_any_moment_of_its_parents_drive(number: int, moment: str) -> None:
-    """A1 for children: around each store call of the parent's driver, the suspend write above all; nobody delivers it
-    afterwards but the sweep."""
-    async with Environment(ALL) as env:
-        child = await env.start(leaf, "k")
-        await env.settle()
-        parent = await env.start(leaves_it, "k")
-        first = len(env.store.calls)
-
-        async def end(call: Call) -> None:
-            if call.number == first + number:
-                other = env.new_worker(env.store.inner)
-                await env.complete(child, answer, 9)
-                await other.drive(await env.store.inner.read(child))
-
-        setattr(env.store, moment, end)
-        await env.drive(parent)
-        setattr(env.store, moment, nothing)
-        assert (await env.status(child)).is_complete
-        assert (await env.finish(parent)).value() == 9
-        await assert_at_rest(env)
-        await assert_replays(env)
-
-
-async def nothing(_: Call) -> None:
-    return None
-
-
-async def test_a_childs_end_while_its_parent_works() -> None:
-    """A drive that is under way takes it in at once, beside a long activity."""
-    async with Environment(ALL) as env:
-        Gate.begun, Gate.may_end = asyncio.Event(), asyncio.Event()
-        parent = await env.start(is_busy, "k")
-        driving = asyncio.create_task(env.drive(parent))
-        await Gate.begun.wait()
-        child = await only(env, leaf)
-        await env.worker.drive(child)
-        await env.complete(child.execution_id, answer, 6)
-        await env.worker.drive(await env.store.inner.read(child.execution_id))
-        Gate.may_end.set()
-        await driving
-        assert (await env.finish(parent)).value() == 6
-
-
-async def test_a_childs_end_after_its_parents() -> None:
-    """The parent was terminated, or is gone: the child's debt is settled, and nothing is written there."""
-    for purged in (False, True):
-        async with Environment(ALL) as env:
-            parent = await env.start(leaves_it, "k")
-            await env.settle()
-            await env.client.terminate(parent)
-            if purged:
-                await env.client.purge(parent)
-            child = await only(env, leaf)
-            await env.complete(child.execution_id, answer, 1)
-            assert (await env.finish(child.execution_id)).value() == 1
-            await assert_at_rest(env)
-            loaded = await env.store.inner.load(parent)
-            assert loaded.inbox == []
-            if purged:
-                assert loaded.chunks == []
+ALL = [*FAMILY, root_that_fails, then_acts, both, gives_up]
 
 
 @pytest.mark.parametrize("workflow", [root, root_that_fails])
@@ -297,6 +100,28 @@ async def test_an_interrupt_while_a_child_is_only_just_being_created(moment: str
     async with Environment(ALL) as env:
         await scenario(env)
         await assert_replays(env)
+
+
+async def test_an_interrupt_overtakes_the_creation_of_a_child() -> None:
+    """E4: it has been delivered and recorded, and only then does the child's creation land: it is interrupted still."""
+    async with Environment(ALL) as env:
+        top = await env.start(then_acts, "k")
+        recorded = asyncio.Event()
+
+        async def before(call: Call) -> None:
+            if call.method == "create":
+                env.worker.notify(await env.store.inner.interrupt(top, env.clock.now()))
+                await recorded.wait()
+
+        async def after(call: Call) -> None:
+            if call.method == "append":
+                recorded.set()
+
+        env.store.before, env.store.after = before, after
+        assert (await env.drive(top)).execution.outcome == "interrupted"
+        assert (await only(env, leaf)).interrupted
+        await rest(env)
+        assert (await only(env, leaf)).outcome == "interrupted"
 
 
 @pytest.mark.parametrize("workflow", [then_acts, both])

@@ -1,0 +1,296 @@
+"""What an activity may do to its host: nothing. However it ends, it becomes a result or a failure of that step."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from datetime import timedelta
+
+import pytest
+
+from engine import Activity, ActivityError, Deferred, Retry, activity, workflow
+from engine.testing import Environment, ManualClock
+from tests.support.crashes import check_history, echo, ledger
+from tests.support.faults import Freezer, Process, nth, until
+
+ONCE_MORE = Retry(max_attempts=2, first_delay=timedelta(seconds=1), jitter=False)
+
+hosting_go_on = Deferred("hosting.go_on", str)
+
+
+class Interrupt(BaseException):
+    """As KeyboardInterrupt is: no Exception."""
+
+
+class Host:
+    """What the activities of a test share with it."""
+
+    runs: int
+    inside: asyncio.Event
+    loop: asyncio.AbstractEventLoop
+    thread_open: threading.Event
+    stubborn: list[str]
+    stop: bool
+    clock: ManualClock
+
+    @classmethod
+    def reset(cls) -> None:
+        cls.runs, cls.stop, cls.stubborn = 0, False, []
+        cls.inside, cls.thread_open = asyncio.Event(), threading.Event()
+        cls.loop = asyncio.get_running_loop()
+
+
+@activity(retry=ONCE_MORE)
+async def hosting_exits() -> str:
+    Host.runs += 1
+    sys.exit(3)
+
+
+@activity(retry=ONCE_MORE)
+def hosting_exits_in_a_thread() -> str:
+    Host.runs += 1
+    sys.exit(3)
+
+
+@activity(retry=ONCE_MORE)
+async def hosting_raises_base() -> str:
+    Host.runs += 1
+    raise Interrupt("^C")
+
+
+@activity(retry=ONCE_MORE)
+def hosting_raises_base_in_a_thread() -> str:
+    Host.runs += 1
+    raise Interrupt("^C")
+
+
+@activity(retry=ONCE_MORE)
+async def hosting_raises_cancelled() -> str:
+    Host.runs += 1
+    raise asyncio.CancelledError("by itself")
+
+
+@activity(retry=ONCE_MORE, timeout=timedelta(seconds=5))
+async def hosting_raises_cancelled_in_time() -> str:
+    Host.runs += 1
+    raise asyncio.CancelledError("by itself")
+
+
+@activity(retry=ONCE_MORE)
+async def hosting_cancels_itself() -> str:
+    Host.runs += 1
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel("by itself")
+    await asyncio.sleep(0)
+    return "never"
+
+
+@activity(retry=ONCE_MORE, timeout=timedelta(seconds=5))
+async def hosting_cancels_itself_in_time() -> str:
+    Host.runs += 1
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel("by itself")
+    await asyncio.sleep(0)
+    return "never"
+
+
+@activity(retry=ONCE_MORE)
+async def hosting_stops_its_generator() -> str:
+    Host.runs += 1
+    raise GeneratorExit("by itself")
+
+
+BAD_ENDS: list[tuple[Activity[..., str], str]] = [
+    (hosting_exits, "SystemExit"),
+    (hosting_exits_in_a_thread, "SystemExit"),
+    (hosting_raises_base, "Interrupt"),
+    (hosting_raises_base_in_a_thread, "Interrupt"),
+    (hosting_raises_cancelled, "CancelledError"),
+    (hosting_raises_cancelled_in_time, "CancelledError"),
+    (hosting_cancels_itself, "CancelledError"),
+    (hosting_cancels_itself_in_time, "CancelledError"),
+    (hosting_stops_its_generator, "GeneratorExit"),
+]
+
+
+@workflow
+async def hosting_calls(which: int) -> list[str]:
+    try:
+        return [await BAD_ENDS[which][0]()]
+    except ActivityError as error:
+        return [error.type_name, await echo("after")]
+
+
+@pytest.mark.parametrize("which", range(len(BAD_ENDS)), ids=[one.name for one, _ in BAD_ENDS])
+async def test_whatever_an_activity_raises_is_that_steps_failure(which: int) -> None:
+    """D5, M1: it is tried again as its retry says, the workflow can catch it, and neither driver nor host notice."""
+    Host.reset()
+    async with Environment([hosting_calls]) as env:
+        id = await env.start(hosting_calls, which)
+        async with asyncio.timeout(20):  # a drive that waits for a task that is gone never ends
+            status = await env.finish(id)
+        assert status.value() == [BAD_ENDS[which][1], "after"]
+        assert Host.runs == 2
+        assert not asyncio.current_task().cancelling()  # type: ignore[union-attr]
+        await check_history(env, id)
+
+
+@activity(timeout=timedelta(seconds=5))
+async def hosting_never_gives_up() -> str:
+    Host.inside.set()
+    while not Host.stop:
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            Host.stubborn.append("cancelled")
+    return "too late"
+
+
+@activity
+async def hosting_swallows_its_cancellation() -> str:
+    Host.inside.set()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        Host.stubborn.append("swallowed")
+    return "too late"
+
+
+@workflow
+async def hosting_times_out() -> str:
+    try:
+        return await hosting_never_gives_up()
+    except ActivityError as error:
+        return error.type_name
+
+
+async def test_an_attempt_that_ignores_its_cancellation_is_not_waited_for() -> None:
+    """B6: past its timeout it counts as failed, whatever it goes on doing; its late result goes nowhere."""
+    Host.reset()
+    async with Environment([hosting_times_out]) as env:
+        id = await env.start(hosting_times_out)
+        driving = env.worker.start(await env.store.inner.read(id))
+        await Host.inside.wait()
+        env.clock.advance(timedelta(seconds=5))
+        await driving
+        assert (await env.status(id)).value() == "TimeoutError"
+        before = await env.store.inner.load(id)
+        Host.stop = True
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+        assert Host.stubborn == ["cancelled"]
+        assert await env.store.inner.load(id) == before
+
+
+@workflow
+async def hosting_gives_up_a_step() -> str:
+    step = asyncio.create_task(hosting_swallows_its_cancellation())
+    word = await hosting_go_on
+    step.cancel()
+    try:
+        await step
+    except asyncio.CancelledError:
+        return word + await echo("!")
+    return "not cancelled"
+
+
+async def test_a_step_that_was_given_up_and_still_brings_a_value_is_ignored() -> None:
+    """A8, E8: the activity swallows its cancellation and returns: nothing of it is recorded."""
+    Host.reset()
+    async with Environment([hosting_gives_up_a_step]) as env:
+        id = await env.start(hosting_gives_up_a_step)
+        driving = env.worker.start(await env.store.inner.read(id))
+        await Host.inside.wait()
+        await env.complete(id, hosting_go_on, "on")
+        await driving
+        assert (await env.status(id)).value() == "on!"
+        assert Host.stubborn == ["swallowed"]
+        chunks = (await env.store.inner.load(id)).chunks
+        steps = [event["step"] for chunk in chunks for event in chunk.events]
+        assert steps == ["hosting.go_on", "echo"]
+
+
+@activity
+def hosting_blocks() -> str:
+    Host.runs += 1
+    Host.loop.call_soon_threadsafe(Host.inside.set)
+    Host.thread_open.wait(20)
+    return "unblocked"
+
+
+@workflow
+async def hosting_uses_a_thread() -> str:
+    return await hosting_blocks()
+
+
+async def test_a_blocking_sync_activity_stalls_nobody() -> None:
+    """M6: in a thread for three leases, beside 20 other executions: heartbeats go on, and it runs once."""
+    Host.reset()
+    ledger.ran.clear()
+    async with Environment([hosting_uses_a_thread, hosting_says]) as env:
+        id = await env.start(hosting_uses_a_thread)
+        others = [await env.start(hosting_says) for _ in range(20)]
+        sweeper = Process(env)
+        driving = env.worker.start(await env.store.inner.read(id))
+        await Host.inside.wait()
+        for _ in range(9):
+            beat = Freezer(nth("replace", env.store.count("replace")))
+            env.store.after = beat
+            env.clock.advance(timedelta(seconds=10))
+            await beat.frozen.wait()
+            beat.thaw.set()
+            await until(lambda: len(env.clock._waiting) > 0)
+            await sweeper.worker.sweep()
+        assert [(await env.status(other)).value() for other in others] == ["hi"] * 20
+        assert not driving.done()
+        Host.thread_open.set()
+        await driving
+        assert (await env.status(id)).value() == "unblocked"
+        assert Host.runs == 1
+
+
+@workflow
+async def hosting_says() -> str:
+    return await echo("hi")
+
+
+@activity
+async def hosting_blocks_the_loop() -> str:
+    Host.runs += 1
+    Host.clock.advance(timedelta(seconds=90))  # as time.sleep(90) in an async activity
+    return f"run {Host.runs}"
+
+
+@workflow
+async def hosting_stalls() -> list[str]:
+    return [await hosting_blocks_the_loop(), await echo("after")]
+
+
+async def test_an_async_activity_that_blocks_the_loop_past_the_lease() -> None:
+    """M6: nobody took over meanwhile, so its driver first holds the lease again, then goes on; one record."""
+    Host.reset()
+    async with Environment([hosting_stalls]) as env:
+        Host.clock = env.clock
+        id = await env.start(hosting_stalls)
+        assert (await env.drive(id)).value() == ["run 1", "after"]
+        methods = [call.method for call in env.store.calls]
+        assert methods == ["create", "replace", "replace", "append", "commit"], "the lease was not extended first"
+
+
+async def test_an_async_activity_that_blocks_the_loop_until_another_took_over() -> None:
+    """M6, L7: its result is refused: the other's stands, there is no double record."""
+    Host.reset()
+    async with Environment([hosting_stalls]) as env:
+        Host.clock = env.clock
+        id = await env.start(hosting_stalls)
+        old, new = Process(env), Process(env)
+        old.store.before = freezer = Freezer(nth("replace", 1))
+        driving = await old.drive(id)
+        await freezer.frozen.wait()
+        await (await new.drive(id))
+        freezer.thaw.set()
+        await driving
+        assert (await env.status(id)).value() == ["run 2", "after"]
+        await check_history(env, id)

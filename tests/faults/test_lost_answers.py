@@ -1,0 +1,193 @@
+"""A store that loses answers or goes away for a while: the workflow never notices, and comes to the same end."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from datetime import timedelta
+
+import pytest
+
+from engine import Deferred, Retry, activity, workflow
+from engine.errors import StoreError, Unavailable
+from engine.events import StepResolved
+from engine.testing import Call, Environment, WatchedStore
+from tests.support.crashes import check_history, echo, ledger
+from tests.support.faults import PAST_LEASE, Process
+
+lost_answer = Deferred("lost.answer", str)
+seen: list[str] = []
+"""What the workflow's code caught that it shouldn't have."""
+EXPECTED = ["flaky", "a", "b", "c", "value", "slept", "large" * 2_000]
+
+
+@activity(retry=Retry(max_attempts=3, first_delay=timedelta(minutes=1), jitter=False))
+async def lost_flaky() -> str:
+    ledger.note()
+    if activity.info().attempt == 1:
+        raise OSError("the first attempt fails")
+    return "flaky"
+
+
+@workflow
+async def lost_child() -> str:
+    return await echo("c")
+
+
+@workflow
+async def lost_everything() -> list[str]:
+    """Every kind of store call: appends, suspensions, timers, retries, a child, a value, a large result."""
+    try:
+        done = [await lost_flaky()]
+        done += await asyncio.gather(echo("a"), echo("b"), lost_child())
+        done.append(await lost_answer)
+        await asyncio.sleep(60)
+        done.append("slept")
+        done.append(await echo("large" * 2_000))
+    except BaseException as error:
+        if not isinstance(error, GeneratorExit):
+            seen.append(repr(error))
+        raise
+    return done
+
+
+@workflow
+async def lost_swallows() -> list[str]:
+    """M7: it eats whatever comes, in a loop around each wait."""
+    done: list[str] = []
+    for wait in (lost_flaky, lambda: echo("a"), lost_answer.wait, lambda: echo("b")):
+        for _ in range(3):
+            try:
+                done.append(await wait())
+                break
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                seen.append(repr(error))
+    return done
+
+
+async def _run_on(env: Environment, id: str, store: WatchedStore) -> None:
+    """Processes come and go on that store, sweep after sweep, until the execution has ended. One that meets an
+    unreachable store lives on; the time of its lease passes."""
+    process = Process(env, store=store)
+    value_sent = False
+    for _ in range(200):
+        try:
+            if not value_sent:
+                await process.client.complete(id, lost_answer, "value")
+                value_sent = True
+            await process.worker.sweep()
+        except Unavailable:
+            pass
+        execution = await env.store.inner.read(id)
+        assert execution.cause is None, execution.cause
+        if execution.is_complete:
+            return
+        env.clock.advance(PAST_LEASE)
+    raise AssertionError("it never ended")
+
+
+async def _calls_of(one: object) -> list[Call]:
+    """What a run without faults asks of the store, from its first claim on."""
+    async with Environment([lost_everything, lost_swallows, lost_child]) as env:
+        id = await env.start(one)  # type: ignore[arg-type]
+        store = WatchedStore(env.store.inner)
+        await _run_on(env, id, store)
+        assert (await env.status(id)).execution.outcome == "completed"
+        return store.calls
+
+
+async def _same_end(one: object, expected: list[str], first: int, length: int, moment: str) -> None:
+    """A run in which the calls from `first` on, `length` of them, meet an unreachable store."""
+    seen.clear()
+    ledger.ran.clear()
+    async with Environment([lost_everything, lost_swallows, lost_child]) as env:
+        id = await env.start(one)  # type: ignore[arg-type]
+        store = WatchedStore(env.store.inner)
+        lost = 0
+
+        async def lose(call: Call) -> None:
+            nonlocal lost
+            if first <= call.number < first + length:
+                lost += 1
+                raise Unavailable(f"no answer to {call.method}")
+
+        setattr(store, moment, lose)
+        await _run_on(env, id, store)
+        where = f"lost {moment} call {first}, {store.calls[first].method}"
+        assert lost, f"never {where}"
+        assert (await env.status(id)).value() == expected, where
+        assert seen == [], where
+        await check_history(env, id)
+        chunks = (await env.store.inner.load(id)).chunks
+        ended = [event.step for c in chunks for event in c.decoded() if isinstance(event, StepResolved)]
+        assert len(ended) == len(set(ended))
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_an_answer_lost_at_any_call_changes_nothing(moment: str) -> None:
+    """H7: before and after the effect of each call of the scenario; one run, no lost and no doubled entry."""
+    calls = await _calls_of(lost_everything)
+    assert {call.method for call in calls} >= {"due", "replace", "load", "append", "commit", "signal", "create"}
+    for call in calls:
+        if moment == "before" or call.method not in ("read", "load", "due", "read_inbox"):
+            await _same_end(lost_everything, EXPECTED, call.number, 1, moment)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_store_away_for_a_while_changes_nothing(moment: str) -> None:
+    """L9: away from any call on, for several; then back: it ends with no manual step."""
+    calls = await _calls_of(lost_everything)
+    for first in range(0, len(calls), 3):
+        await _same_end(lost_everything, EXPECTED, first, 7, moment)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_code_that_swallows_everything_never_meets_an_error_of_the_store(moment: str) -> None:
+    """M7: `except BaseException` around each wait, in a loop: the result is right."""
+    calls = await _calls_of(lost_swallows)
+    for call in calls:
+        await _same_end(lost_swallows, ["flaky", "a", "value", "b"], call.number, 1, moment)
+
+
+async def test_errors_of_the_store_reach_a_client_as_such() -> None:
+    """L8: whoever asks is told that it isn't known what happened."""
+    async with Environment([lost_everything]) as env:
+        id = await env.start(lost_everything)
+
+        async def lose(call: Call) -> None:
+            raise Unavailable("no answer")
+
+        env.store.before = lose
+        for ask in (
+            env.client.poll(id),
+            env.client.interrupt(id),
+            env.client.complete(id, lost_answer, "x"),
+            env.client.start(lost_everything),
+            env.client.terminate(id),
+            env.client.resume(id),
+            env.client.purge(id),
+        ):
+            with pytest.raises(StoreError):
+                await ask
+
+
+@pytest.mark.parametrize("every", [3, 4])
+async def test_a_store_that_fails_regularly_is_got_through(every: int) -> None:
+    """L8: each third or fourth write of a driver fails, for ever; each drive gets one step further."""
+    seen.clear()
+    async with Environment([lost_everything, lost_child]) as env:
+        id = await env.start(lost_everything)
+        store = WatchedStore(env.store.inner)
+        turns = itertools.count()
+
+        async def lose(call: Call) -> None:
+            if call.method in ("append", "commit") and next(turns) % every == 0:
+                raise Unavailable("no answer")
+
+        store.before = lose
+        await _run_on(env, id, store)
+        assert (await env.status(id)).value() == EXPECTED
+        assert seen == []
+        await check_history(env, id)

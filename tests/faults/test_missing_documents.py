@@ -1,0 +1,152 @@
+"""Documents that vanish or can't be read: the execution is suspended and says so, or ends; it never goes in circles."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import timedelta
+
+import pytest
+
+from engine import Deferred, workflow
+from engine.documents import Document
+from engine.store.base import Filter
+from engine.testing import Environment
+from tests.support.crashes import echo, ledger
+from tests.support.faults import (
+    PAST_LEASE,
+    Freezer,
+    ImpatientClock,
+    Process,
+    delete,
+    image,
+    nth,
+    overwrite,
+    store_of,
+)
+
+missing_answer = Deferred("missing.answer", str)
+LARGE = "x" * 5_000
+
+
+@workflow
+async def missing_waits(payload: str) -> str:
+    first = await echo("a")
+    return first + await missing_answer
+
+
+@workflow
+async def missing_parent() -> str:
+    return await missing_child() + await missing_answer
+
+
+@workflow
+async def missing_child() -> str:
+    return await echo("child")
+
+
+async def _parked(env: Environment) -> str:
+    """An execution with an input document, two chunks of history, and a value that nobody has seen yet."""
+    env.clock = ImpatientClock()
+    env.worker = env.new_worker()
+    id = await env.start(missing_waits, LARGE)
+    await env.drive(id)
+    await Process(env).client.complete(id, missing_answer, "b")
+    return id
+
+
+async def _comes_to_rest(env: Environment, id: str) -> None:
+    """Sweep after sweep, a lease apart: after a few, nothing is due any more."""
+    for _ in range(4):
+        env.clock.advance(PAST_LEASE)
+        await env.worker.sweep()
+    before = await image(env, id)
+    env.clock.advance(timedelta(days=1))
+    assert await env.worker.sweep() == 0
+    assert await image(env, id) == before
+
+
+@pytest.mark.parametrize("document", ["history::00000000", "deferred::missing.answer", "input"])
+async def test_a_deleted_document_suspends_the_execution_with_the_cause(document: str) -> None:
+    """L6: found by the sweep, with no delete event; listed among what needs somebody, and not tried again and again."""
+    async with Environment([missing_waits]) as env:
+        id = await _parked(env)
+        await delete(env, id, document)
+        await _comes_to_rest(env, id)
+        execution = await env.store.inner.read(id)
+        assert execution.cause is not None
+        assert execution.cause.type == "MissingDocument"
+        listed = await env.client.list(Filter(suspended_with_cause=True))
+        assert [e.execution_id for e in listed.executions] == [id]
+        await env.client.terminate(id)
+        assert (await env.status(id)).execution.outcome == "terminated"
+
+
+async def test_a_document_that_comes_back_lets_the_execution_go_on() -> None:
+    """L6: restored from a backup, resumed, it ends as if nothing had been."""
+    ledger.ran.clear()
+    async with Environment([missing_waits]) as env:
+        id = await _parked(env)
+        query = "SELECT * FROM documents WHERE execution_id = ? AND id = 'history::00000000'"
+        row = await store_of(env)._read(lambda db: db.execute(query, (id,)).fetchone())
+        await delete(env, id, "history::00000000")
+        await _comes_to_rest(env, id)
+        marks = ", ".join("?" * len(row))
+        await store_of(env)._write(lambda db: db.execute(f"INSERT INTO documents VALUES ({marks})", row))
+        await env.client.resume(id)
+        assert (await env.finish(id)).value() == "ab"
+        assert ledger.ran == ["echo"]
+
+
+UNREADABLE: dict[str, Document] = {
+    "no fields": {},
+    "wrong types": {"events": 3, "name": [], "at": {}, "value": 7},
+    "unknown events": {"events": [{"kind": "teleported", "at": "2026-01-01T00:00:00.000Z"}], "name": 5},
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+@pytest.mark.parametrize("document", ["history::00000000", "deferred::missing.answer", "input"])
+async def test_an_unreadable_document_suspends_the_execution_with_the_cause(document: str, kind: str) -> None:
+    """L2: whatever stands in its place, the execution says why it doesn't go on."""
+    async with Environment([missing_waits]) as env:
+        id = await _parked(env)
+        await overwrite(env, id, document, json.dumps({"id": document, "executionId": id} | UNREADABLE[kind]))
+        await _comes_to_rest(env, id)
+        execution = await env.store.inner.read(id)
+        assert execution.suspended
+        assert execution.cause is not None, "it rests, and nobody knows why"
+        assert execution.cause.type in ("DecodingError", "MissingDocument")
+
+
+@pytest.mark.parametrize("method", ["replace", "commit"])
+async def test_an_exec_document_deleted_under_a_driver_ends_its_drive(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """L6: gone before the claim, or before the suspension: it stops, reports no error, and leaves nothing behind."""
+    async with Environment([missing_waits]) as env:
+        id = await env.start(missing_waits, "small")
+        env.store.before = freezer = Freezer(nth(method))
+        driving = env.worker.start(await env.store.inner.read(id))
+        await freezer.frozen.wait()
+        await delete(env, id, "exec")
+        freezer.thaw.set()
+        with caplog.at_level(logging.ERROR, "engine"):
+            await driving
+        assert await image(env, id) == []
+        assert caplog.records == []
+
+
+async def test_a_child_s_exit_that_was_deleted_is_noticed() -> None:
+    """L6: the parent's inbox counts it."""
+    async with Environment([missing_parent, missing_child]) as env:
+        env.clock = ImpatientClock()
+        env.worker = env.new_worker()
+        id = await env.start(missing_parent)
+        await env.settle()
+        await Process(env).client.complete(id, missing_answer, "!")
+        await delete(env, id, "child::missing_child")
+        await env.worker.sweep()
+        execution = await env.store.inner.read(id)
+        assert execution.cause is not None
+        assert execution.cause.type == "MissingDocument"

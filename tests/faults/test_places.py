@@ -1,0 +1,215 @@
+"""Batches, places and the budget of a trigger: one execution never holds up, or fails, the others."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from datetime import timedelta
+
+import pytest
+
+from engine import Deferred, activity, workflow
+from engine.errors import Unavailable
+from engine.testing import Call, Environment
+from engine.testing.environment import TEST_SETTINGS
+from tests.support.crashes import echo, ledger
+from tests.support.faults import FIRST_LOOK, Freezer, Process, fed, nth, overwrite, store_of
+
+ONE_PLACE = dataclasses.replace(TEST_SETTINGS, max_drives=1, batch_budget=timedelta(milliseconds=1))
+PATIENCE = 20
+"""Seconds after which a test that hangs fails; nothing else depends on it."""
+
+places_answer = Deferred("places.answer", str)
+
+
+class Gate:
+    """An activity's door, closed until the test opens it."""
+
+    started: asyncio.Event
+    open: asyncio.Event
+
+    @classmethod
+    def close(cls) -> None:
+        cls.started, cls.open = asyncio.Event(), asyncio.Event()
+
+
+@activity
+async def places_long() -> str:
+    Gate.started.set()
+    await Gate.open.wait()
+    return "long"
+
+
+@workflow
+async def places_works_long() -> str:
+    return await places_long()
+
+
+@workflow
+async def places_quick() -> str:
+    return await echo("quick")
+
+
+@workflow
+async def places_parent() -> str:
+    return await places_quick()
+
+
+@workflow
+async def places_waits() -> str:
+    return await places_answer
+
+
+async def test_a_batch_larger_than_the_places_does_not_wait_for_a_long_activity() -> None:
+    """Rule 3 of the worker: with the only place taken by a long activity, the trigger gets its batch back, and the
+    execution that found no place is done by a later sweep."""
+    Gate.close()
+    async with Environment([places_works_long, places_quick], settings=ONE_PLACE) as env:
+        long, quick = await env.start(places_works_long), await env.start(places_quick)
+        driving = env.worker.start(await env.store.inner.read(long))
+        await Gate.started.wait()
+        batch = await fed(env, long, quick)
+        async with asyncio.timeout(PATIENCE):
+            await env.worker.drive_changes(batch)
+        assert not (await env.status(quick)).is_complete
+        Gate.open.set()
+        await driving
+        assert (await env.status(long)).value() == "long"
+        env.clock.advance(FIRST_LOOK)
+        assert await env.worker.sweep() == 1
+        await env.settle()  # so small a budget may end between two steps: then the feed hands it on
+        assert (await env.status(quick)).value() == "quick"
+
+
+async def test_a_batch_larger_than_the_places_is_driven_to_its_end() -> None:
+    """Executions take their turn at the places: no deadlock, none left out."""
+    settings = dataclasses.replace(TEST_SETTINGS, max_drives=2)
+    async with Environment([places_parent, places_quick], settings=settings) as env:
+        ids = [await env.start(places_parent) for _ in range(10)]
+        batch = await fed(env, *ids)
+        async with asyncio.timeout(PATIENCE):
+            await env.worker.drive_changes(batch)
+        await env.settle()
+        assert [(await env.status(id)).value() for id in ids] == ["quick"] * 10
+
+
+async def test_a_store_that_fails_a_claim_after_the_budget_is_not_hidden() -> None:
+    """A claim that fails once the budget is over still makes the host give the batch again."""
+    settings = dataclasses.replace(TEST_SETTINGS, batch_budget=timedelta(0))
+    async with Environment([places_quick], settings=settings) as env:
+        id = await env.start(places_quick)
+        batch = await fed(env, id)
+        freezer = Freezer(nth("replace"))
+
+        async def fail(call: Call) -> None:
+            await freezer(call)
+            raise Unavailable("the store is away")
+
+        env.store.before = fail
+        driving = asyncio.ensure_future(env.worker.drive_changes(batch))
+        await freezer.frozen.wait()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        freezer.thaw.set()
+        with pytest.raises(Unavailable):
+            await driving
+
+
+@pytest.mark.parametrize("body", ['{"id": "exec"}', "[]", "not JSON"])
+async def test_a_document_that_is_destroyed_between_feed_and_claim_fails_no_batch(
+    body: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """L2: the claim's conflict leads to a read of what can't be read; the others of the batch go on."""
+    async with Environment([places_quick]) as env:
+        bad, good = await env.start(places_quick), await env.start(places_quick)
+        batch = await fed(env, bad, good)
+        await overwrite(env, bad, "exec", body)
+        with caplog.at_level(logging.ERROR, "engine"):
+            await env.worker.drive_changes(batch)
+        assert (await env.status(good)).value() == "quick"
+        assert bad in caplog.text
+
+
+async def test_a_child_whose_result_is_unreadable_fails_no_batch(caplog: pytest.LogCaptureFixture) -> None:
+    """L2: what goes wrong while a parent is told is the child's own trouble."""
+    async with Environment([places_parent, places_quick]) as env:
+        parent, good = await env.start(places_parent), await env.start(places_quick)
+        await env.drive(parent)
+        child = next(e for e in await _executions(env) if e not in (parent, good))
+
+        async def break_it(call: Call) -> None:
+            if call.method == "signal":
+                raise ValueError("a bug of ours")
+
+        env.store.before = break_it
+        with caplog.at_level(logging.ERROR, "engine"):
+            await env.worker.drive_changes(await fed(env, child, good))
+        assert (await env.status(good)).value() == "quick"
+        assert child in caplog.text
+        env.store.before = Freezer(lambda _: False)
+        assert (await env.finish(parent)).value() == "quick"
+
+
+async def _executions(env: Environment) -> list[str]:
+    query = "SELECT execution_id FROM documents WHERE id = 'exec'"
+    return [id for (id,) in await store_of(env)._read(lambda db: db.execute(query).fetchall())]
+
+
+async def test_one_execution_given_twice_at_once_is_driven_once() -> None:
+    """Two drives of one execution in one process exclude each other like strangers, and both come to an end."""
+    ledger.ran.clear()
+    async with Environment([places_quick]) as env:
+        id = await env.start(places_quick)
+        execution = await env.store.inner.read(id)
+        await asyncio.gather(*(env.worker.drive(execution) for _ in range(20)))
+        assert ledger.ran == ["echo"]
+        assert env.store.count("commit") == 1
+        assert env.worker.running(id) is None
+
+
+async def test_news_for_an_execution_that_is_being_claimed_is_not_lost() -> None:
+    """Told between the claim's effect and its answer, while no drive is known yet: the suspend write finds out."""
+    async with Environment([places_waits]) as env:
+        id = await env.start(places_waits)
+        env.store.after = claim = Freezer(nth("replace"))
+        driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
+        await claim.frozen.wait()
+        await env.complete(id, places_answer, "news")
+        assert env.worker.running(id) is None, "the drive was known too early for this test"
+        claim.thaw.set()
+        await driving
+        assert (await env.status(id)).value() == "news"
+
+
+async def test_news_that_comes_between_the_last_write_and_its_answer_is_driven() -> None:
+    """Told after the suspend write's effect: the drive looks again before it is gone. No feed, no sweep."""
+    async with Environment([places_waits]) as env:
+        id = await env.start(places_waits)
+        env.store.after = suspension = Freezer(nth("commit"))
+        driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
+        await suspension.frozen.wait()
+        await env.complete(id, places_answer, "news")
+        suspension.thaw.set()
+        await driving
+        assert (await env.status(id)).value() == "news"
+
+
+async def test_an_execution_that_a_sweep_meets_while_it_is_driven_is_left_to_its_driver() -> None:
+    """A signal makes an execution due at once; the sweeps of this and of another process leave it alone."""
+    Gate.close()
+    ledger.ran.clear()
+    async with Environment([places_works_long]) as env:
+        id = await env.start(places_works_long)
+        other = Process(env)
+        driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
+        await Gate.started.wait()
+        await Process(env).client.complete(id, places_answer, "early")
+        claims = env.store.count("replace")
+        async with asyncio.timeout(PATIENCE):
+            assert await other.worker.sweep() == 1
+            assert await env.worker.sweep() == 1
+        assert (env.store.count("replace"), other.store.count("replace")) == (claims, 0)
+        Gate.open.set()
+        await driving
+        assert (await env.status(id)).value() == "long"

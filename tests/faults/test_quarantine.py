@@ -1,0 +1,207 @@
+"""An execution that kills its drivers is tried a set number of times, then suspended with the cause, until resumed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from engine import Deferred, activity, workflow
+from engine.errors import Unavailable
+from engine.store.base import Filter
+from engine.testing import Call, Environment
+from tests.support.crashes import check_history, echo, ledger
+from tests.support.faults import PAST_LEASE, Process, image
+
+quarantine_answer = Deferred("quarantine.answer", str)
+MAX_CLAIMS = 5
+"""What the settings of the tests say."""
+
+
+class Bomb:
+    """Kills the process that runs it, as often as it is told to, by step."""
+
+    left: dict[str, int]
+    runs: dict[str, int]
+    process: Process
+    execution: str
+    here = True
+
+    @classmethod
+    def arm(cls, **left: int) -> None:
+        cls.left, cls.runs, cls.here = left, {}, True
+
+
+@activity
+async def quarantine_bomb(step: str) -> str:
+    Bomb.runs[step] = Bomb.runs.get(step, 0) + 1
+    if Bomb.left.get(step, 0) > 0:
+        Bomb.left[step] -= 1
+        driving = Bomb.process.worker.running(Bomb.execution)
+        assert driving is not None
+        driving.cancel()
+        await asyncio.Event().wait()
+    return step
+
+
+@workflow
+async def quarantine_first() -> str:
+    return await quarantine_bomb("a")
+
+
+@workflow
+async def quarantine_second() -> list[str]:
+    return [await quarantine_bomb("a"), await quarantine_bomb("b")]
+
+
+@workflow
+async def quarantine_later() -> str:
+    return await quarantine_answer + await quarantine_bomb("a")
+
+
+@workflow
+async def quarantine_healthy() -> str:
+    return await echo("fine")
+
+
+async def _sweep_until_it_rests(env: Environment, id: str, limit: int = 40) -> int:
+    """Sweep after sweep, each by a new process that may die of it. Returns how many of them claimed it."""
+    claims = 0
+    for _ in range(limit):
+        Bomb.process, Bomb.execution = Process(env), id
+        env.clock.advance(PAST_LEASE)
+        driving = await Bomb.process.drive(id)
+        await asyncio.wait([driving])
+        claims += Bomb.process.store.count("replace")
+        execution = await env.store.inner.read(id)
+        if execution.is_complete or execution.suspended:
+            return claims
+    raise AssertionError(f"it was still being tried after {limit} processes had died of it")
+
+
+@pytest.mark.parametrize("one", [quarantine_first, quarantine_second], ids=lambda w: w.name)
+async def test_an_activity_that_kills_its_process_is_tried_a_set_number_of_times(one: object) -> None:
+    """F4: as the first step and as a later one, after progress: then it is suspended, says why, and is found."""
+    step = "a" if one is quarantine_first else "b"
+    Bomb.arm(**{step: 1_000})
+    async with Environment([quarantine_first, quarantine_second, quarantine_healthy]) as env:
+        id = await env.start(one)  # type: ignore[arg-type]
+        healthy = await env.start(quarantine_healthy)
+        await _sweep_until_it_rests(env, id)
+        # The driver that made the progress before it has run the step, too.
+        assert Bomb.runs[step] == MAX_CLAIMS + (one is quarantine_second)
+        execution = await env.store.inner.read(id)
+        assert execution.cause is not None
+        assert execution.cause.type == "Quarantined"
+        assert execution.suspended
+        assert (execution.worker, execution.due_at) == (None, None)
+        listed = await env.client.list(Filter(suspended_with_cause=True))
+        assert [e.execution_id for e in listed.executions] == [id]
+        assert (await env.finish(healthy)).value() == "fine"
+        await check_history(env, id)
+
+
+async def test_a_quarantined_execution_is_left_alone_by_sweeps() -> None:
+    """It costs nothing while it waits for somebody."""
+    Bomb.arm(a=1_000)
+    async with Environment([quarantine_first]) as env:
+        id = await env.start(quarantine_first)
+        await _sweep_until_it_rests(env, id)
+        before = await image(env, id)
+        env.clock.advance(PAST_LEASE * 100)
+        assert await env.worker.sweep() == 0
+        await env.worker.drive(await env.store.inner.read(id))
+        assert await image(env, id) == before
+
+
+async def test_signals_do_not_run_a_quarantined_execution() -> None:
+    """Values and interrupts are kept for it, and its code stays where it is; the cause stays visible."""
+    Bomb.arm(a=1_000)
+    async with Environment([quarantine_later]) as env:
+        id = await env.start(quarantine_later)
+        await env.drive(id)
+        await env.complete(id, quarantine_answer, "value ")
+        await _sweep_until_it_rests(env, id)
+        runs = dict(Bomb.runs)
+        for _ in range(3):
+            await env.client.complete(id, quarantine_other, "another")
+            await env.worker.sweep()
+        await env.client.interrupt(id)
+        await env.worker.sweep()
+        execution = await env.store.inner.read(id)
+        assert Bomb.runs == runs
+        assert execution.cause is not None
+        assert execution.cause.type == "Quarantined"
+        assert execution.interrupted
+        await env.client.resume(id)
+        await env.worker.sweep()
+        assert (await env.status(id)).execution.outcome == "interrupted"
+        assert Bomb.runs == runs
+
+
+quarantine_other = Deferred("quarantine.other", str)
+
+
+async def test_resume_gives_a_quarantined_execution_all_its_tries_again() -> None:
+    """F4: cured meanwhile, it ends; not cured, it is quarantined after as many tries as before."""
+    Bomb.arm(a=MAX_CLAIMS + 3)
+    async with Environment([quarantine_first]) as env:
+        id = await env.start(quarantine_first)
+        await _sweep_until_it_rests(env, id)
+        assert Bomb.runs == {"a": MAX_CLAIMS}
+        resumed = await env.client.resume(id)
+        assert (resumed.execution.suspended, resumed.execution.cause, resumed.execution.attempts) == (False, None, 0)
+        await _sweep_until_it_rests(env, id)
+        assert (await env.status(id)).value() == "a"
+        assert Bomb.runs == {"a": MAX_CLAIMS + 4}
+
+
+@pytest.mark.parametrize("deaths", [1, MAX_CLAIMS - 1])
+async def test_progress_resets_the_count(deaths: int) -> None:
+    """Each step may kill as many drivers but one: that is bad luck, not poison."""
+    Bomb.arm(a=deaths, b=deaths)
+    async with Environment([quarantine_second]) as env:
+        id = await env.start(quarantine_second)
+        await _sweep_until_it_rests(env, id)
+        assert (await env.status(id)).value() == ["a", "b"]
+        assert Bomb.runs == {"a": deaths + 1, "b": deaths + 1}
+
+
+async def test_suspending_in_between_resets_the_count() -> None:
+    """A driver that lets go in good order has made progress, though it recorded nothing."""
+    Bomb.arm(a=MAX_CLAIMS - 1)
+    async with Environment([quarantine_later]) as env:
+        id = await env.start(quarantine_later)
+        for _ in range(MAX_CLAIMS + 2):
+            await env.drive(id)
+            await env.client.resume(id)
+        await env.drive(id)
+        await env.complete(id, quarantine_answer, "value ")
+        await _sweep_until_it_rests(env, id)
+        assert (await env.status(id)).value() == "value a"
+
+
+async def test_a_store_that_is_away_quarantines_nobody() -> None:
+    """L9: while it answers nothing, no claim is made, so none is counted; it ends with no manual step."""
+    ledger.ran.clear()
+    async with Environment([quarantine_healthy]) as env:
+        id = await env.start(quarantine_healthy)
+
+        def away(method: str) -> Callable[[Call], Awaitable[None]]:
+            async def hook(call: Call) -> None:
+                if call.method == method:
+                    raise Unavailable("no answer")
+
+            return hook
+
+        for method in ("due", "replace"):
+            for _ in range(MAX_CLAIMS * 2):
+                process = Process(env)
+                process.store.before = away(method)
+                env.clock.advance(PAST_LEASE)
+                with pytest.raises(Unavailable):
+                    await process.worker.sweep()
+        env.clock.advance(PAST_LEASE)
+        await env.worker.sweep()
+        assert (await env.status(id)).value() == "fine"

@@ -1,0 +1,315 @@
+"""Deferreds: one value from outside, the first; early or late, of many a kind, in races, with many waiters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from engine import (
+    AlreadyCompleted,
+    AlreadyResolved,
+    Channel,
+    Deferred,
+    Failure,
+    UnknownDeferred,
+    Workflow,
+    activity,
+    workflow,
+)
+from engine.definition import MAX_NAME
+from engine.events import StepResolved
+from engine.store.wrapper import Call
+from engine.testing import Environment
+from tests.support.mortal import Journal, assert_replays, everywhere, rest
+
+journal = Journal()
+plain = Deferred("outside.plain", int)
+text = Deferred("outside.text", str)
+nothing = Deferred("outside.nothing", None)
+approval = Deferred("outside.approval", str)
+ODD_KEYS = ["a/b", "a\\b", "a?b", "a#b", "a%2Fb", "%", "..", " ", "a+b", "a|b", "[x]", "]", "ü", "é", "日本", "🙂", ""]
+
+
+class Refused(Failure):
+    by: str
+
+
+class Gate:
+    begun: asyncio.Event
+    may_end: asyncio.Event
+
+
+@activity
+async def do(what: str) -> str:
+    journal.note(what)
+    return what
+
+
+@activity
+async def works() -> str:
+    Gate.begun.set()
+    await Gate.may_end.wait()
+    return "worked"
+
+
+@workflow
+async def awaits() -> int:
+    return await plain
+
+
+@workflow
+async def catches() -> list[str]:
+    caught = []
+    for _ in range(2):
+        try:
+            await plain
+        except Refused as refused:
+            caught.append(refused.by)
+    return caught
+
+
+@workflow
+async def works_first() -> list[Any]:
+    return [await works(), await text]
+
+
+@workflow
+async def races_an_activity() -> list[str]:
+    tasks = [asyncio.create_task(text.wait()), asyncio.create_task(works())]
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    return [task.result() for task in done] + [await do("after")]
+
+
+@workflow
+async def races_a_timer() -> str:
+    try:
+        async with asyncio.timeout(86_400):
+            return await text
+    except TimeoutError:
+        return "too late"
+
+
+@workflow
+async def awaits_twice() -> list[int]:
+    return [await plain, await plain, *await asyncio.gather(plain.wait(), plain.wait())]
+
+
+@workflow
+async def two_waiters() -> list[Any]:
+    first, second = asyncio.create_task(plain.wait()), asyncio.create_task(plain.wait())
+    await do("begun")
+    first.cancel()
+    results = await asyncio.gather(first, second, return_exceptions=True)
+    return [type(results[0]).__name__, results[1]]
+
+
+@workflow
+async def cancels_and_awaits_again() -> list[Any]:
+    task = asyncio.create_task(plain.wait())
+    await asyncio.sleep(60)
+    task.cancel()
+    await asyncio.sleep(60)
+    return [task.cancelled(), await plain]
+
+
+@workflow
+async def takes_keyed(keys: list[str]) -> list[str]:
+    return list(await asyncio.gather(*(approval[key].wait() for key in keys)))
+
+
+@workflow
+async def takes_nothing() -> str:
+    return repr(await nothing)
+
+
+ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if isinstance(item, Workflow)]
+
+
+async def inputs(env: Environment, id: str) -> list[str | None]:
+    """The values in the history, in order."""
+    loaded = await env.store.inner.load(id)
+    events = [event for chunk in loaded.chunks for event in chunk.decoded()]
+    return [
+        event.value for event in events if isinstance(event, StepResolved) and event.kind in ("deferred", "channel")
+    ]
+
+
+async def test_a_failure_is_raised_where_it_is_awaited_as_often_as_that() -> None:
+    """client.fail: the typed failure itself; the same again is a success, another or a value is refused."""
+
+    async def scenario(env: Environment) -> None:
+        id = await env.start(catches, key="k")
+        for _ in range(2):
+            await env.client.fail(id, plain, Refused(by="Ada"))
+        with pytest.raises(AlreadyResolved) as refused:
+            await env.client.fail(id, plain, Refused(by="Eve"))
+        assert json.loads(json.loads(refused.value.first)["data"]) == {"by": "Ada"}
+        with pytest.raises(AlreadyResolved):
+            await env.complete(id, plain, 1)
+        assert (await env.finish(id)).value() == ["Ada", "Ada"]
+
+    await everywhere(ALL, journal, scenario)
+
+
+async def test_an_unhandled_failure_is_the_workflows_own() -> None:
+    """It ends the execution as failed, with its fields."""
+    async with Environment(ALL) as env:
+        id = await env.start(awaits)
+        await env.settle()
+        await env.client.fail(id, plain, Refused(by="Ada"))
+        with pytest.raises(Refused) as refused:
+            (await env.finish(id)).value()
+        assert refused.value.by == "Ada"
+
+
+async def test_a_value_that_comes_early_is_kept() -> None:
+    """A3: completed while an activity runs, long before the body asks for it."""
+    async with Environment(ALL) as env:
+        Gate.begun, Gate.may_end = asyncio.Event(), asyncio.Event()
+        id = await env.start(works_first)
+        driving = asyncio.create_task(env.drive(id))
+        await Gate.begun.wait()
+        await env.complete(id, text, "early")
+        Gate.may_end.set()
+        await driving
+        assert (await env.finish(id)).value() == ["worked", "early"]
+
+
+async def test_a_deferred_wins_against_a_running_activity() -> None:
+    """A8: the branch goes on at once; the activity is cancelled and its late result is in no history."""
+    async with Environment(ALL) as env:
+        Gate.begun, Gate.may_end = asyncio.Event(), asyncio.Event()
+        id = await env.start(races_an_activity)
+        driving = asyncio.create_task(env.drive(id))
+        await Gate.begun.wait()
+        await env.complete(id, text, "first")
+        await driving
+        assert (await env.status(id)).value() == ["first", "after"]
+        await assert_replays(env)
+
+
+@pytest.mark.parametrize("early", [True, False])
+async def test_a_deferred_races_a_timer(early: bool) -> None:
+    """Whichever comes first, at every crash; the loser changes nothing."""
+
+    async def scenario(env: Environment) -> None:
+        id = await env.start(races_a_timer, key="k")
+        await rest(env)
+        if early:
+            await env.complete(id, text, "in time")
+        assert (await env.finish(id)).value() == ("in time" if early else "too late")
+        if not early:
+            with pytest.raises(AlreadyCompleted):
+                await env.complete(id, text, "at last")
+
+    await everywhere(ALL, journal, scenario)
+
+
+@pytest.mark.parametrize(
+    ("one", "result"),
+    [(awaits_twice, [5] * 4), (two_waiters, ["CancelledError", 5]), (cancels_and_awaits_again, [True, 5])],
+)
+async def test_a_deferred_may_have_any_number_of_waiters(one: Workflow[Any, Any], result: list[Any]) -> None:
+    """Each has the one value, which is in the history once; who is cancelled doesn't take it from the others."""
+
+    async def scenario(env: Environment) -> None:
+        id = await env.start(one, key="k")
+        await env.finish(id)
+        await env.complete(id, plain, 5)
+        assert (await env.finish(id)).value() == result
+        assert await inputs(env, id) == ["5"]
+
+    await everywhere(ALL, journal, scenario)
+
+
+async def test_keyed_deferreds_never_meet() -> None:
+    """H1: many of a kind, with any characters in their keys, by object and by the name that HTTP gives."""
+    async with Environment(ALL) as env:
+        id = await env.start(takes_keyed, ODD_KEYS)
+        await env.settle()
+        for number, key in enumerate(ODD_KEYS):
+            name = f"outside.approval[{key}]"
+            await env.client.complete_json(id, name, json.dumps(key)) if number % 2 else await env.complete(
+                id, approval[key], key
+            )
+        assert (await env.finish(id)).value() == ODD_KEYS
+        await assert_replays(env)
+
+
+def test_the_same_letter_in_two_forms_is_two_keys() -> None:
+    """H1: composed and decomposed."""
+    assert approval["é"].name != approval["e\u0301"].name
+
+
+@pytest.mark.parametrize(
+    "name", ["outside.approval]", "outside.approval[", "outside.unknown[x]", "[x]", "outside.approval[\n]", "]", ""]
+)
+async def test_a_name_that_nobody_declares_is_unknown(name: str) -> None:
+    """Never an error of ours, and nothing is stored."""
+    async with Environment(ALL) as env:
+        id = await env.start(awaits)
+        with pytest.raises(UnknownDeferred):
+            await env.client.complete_json(id, name, '"x"')
+        assert (await env.store.inner.load(id)).inbox == []
+
+
+@pytest.mark.parametrize("key", ["x" * MAX_NAME, "日" * 150, "a\nb", "\ud800"])
+def test_a_key_that_can_name_no_document_is_refused_where_it_is_made(key: str) -> None:
+    """ValueError with the rule: too long, too long in its quoted form, not printable."""
+    with pytest.raises(ValueError, match="the name of a deferred"):
+        approval[key]
+
+
+async def test_many_large_values_at_once_are_all_received() -> None:
+    """A2: 40 executions, 5 at a time, 1 MiB each, completed as their driver is about to suspend; byte for byte."""
+    async with Environment(ALL) as env:
+        value = "ü€" * 210_000
+        waiting: set[str] = set()
+
+        async def before(call: Call) -> None:
+            if call.method == "commit" and call.arguments[0].suspended and call.arguments[0].execution_id in waiting:
+                waiting.discard(call.arguments[0].execution_id)
+                await env.complete(call.arguments[0].execution_id, text, value)
+
+        env.store.before = before
+        ids = [await env.start(races_a_timer) for _ in range(40)]
+        for start in range(0, 40, 5):
+            waiting.update(ids[start : start + 5])
+            await asyncio.gather(*(env.drive(id) for id in ids[start : start + 5]))
+        for id in ids:
+            assert (await env.status(id)).value() == value
+
+
+async def test_none_is_a_value() -> None:
+    """K1: a deferred of None, also with no body at all."""
+    async with Environment(ALL) as env:
+        for body in ("", "null"):
+            id = await env.start(takes_nothing)
+            await env.client.complete_json(id, "outside.nothing", body)
+            assert (await env.finish(id)).value() == "None"
+
+
+async def test_fifty_deferreds_under_a_clock_that_stands() -> None:
+    """A5: all of one instant, all received."""
+    async with Environment(ALL) as env:
+        keys = [str(number) for number in range(50)]
+        id = await env.start(takes_keyed, keys)
+        await env.settle()
+        for key in keys:
+            await env.complete(id, approval[key], key)
+        await env.settle()
+        assert (await env.status(id)).value() == keys
+
+
+@pytest.mark.parametrize("kind", [Deferred, Channel])
+def test_a_name_means_one_type(kind: Any) -> None:
+    """Declared again with another type: an error; with the same, fine."""
+    kind("outside.declared", int)
+    kind("outside.declared", int)
+    with pytest.raises(ValueError, match="declared twice"):
+        kind("outside.declared", str)

@@ -1,0 +1,336 @@
+"""Interrupt, terminate, purge and retention, with their races."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engine import AlreadyCompleted, Deferred, Workflow, activity, compensate, workflow
+from engine.documents import Chunk
+from engine.errors import NotEnded, UnknownExecution
+from engine.events import StepResolved
+from engine.store.wrapper import Call
+from engine.testing import Environment
+from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, rest
+
+journal = Journal()
+answer = Deferred("interrupt.answer", str)
+
+
+class Stage:
+    """What the test lets activities do."""
+
+    begun: asyncio.Event
+    may_end: asyncio.Event
+    thread_may_end: threading.Event
+    cancelled: list[str]
+    loop: asyncio.AbstractEventLoop
+
+    @classmethod
+    def set(cls) -> None:
+        journal.clear()
+        cls.begun, cls.may_end, cls.thread_may_end = asyncio.Event(), asyncio.Event(), threading.Event()
+        cls.cancelled = []
+        cls.loop = asyncio.get_running_loop()
+
+
+@activity
+async def do(what: str) -> str:
+    journal.note(what)
+    return what
+
+
+@activity
+async def works() -> str:
+    Stage.begun.set()
+    try:
+        await Stage.may_end.wait()
+    except asyncio.CancelledError:
+        Stage.cancelled.append("works")
+        raise
+    return "late"
+
+
+@activity
+def works_in_a_thread() -> str:
+    journal.note("in a thread")
+    Stage.loop.call_soon_threadsafe(Stage.begun.set)
+    Stage.thread_may_end.wait(20)
+    return "late"
+
+
+@workflow
+async def acts() -> str:
+    compensate(do, "undone")
+    return await works()
+
+
+@workflow
+async def acts_in_a_thread() -> str:
+    return await works_in_a_thread()
+
+
+@workflow
+async def cleans_up() -> str:
+    first = await do("first")
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        await do(f"undo {first}")
+        raise
+
+
+@workflow
+async def shields() -> str:
+    try:
+        return await answer
+    finally:
+        await asyncio.shield(cleanup())
+
+
+async def cleanup() -> None:
+    await do("one")
+    await asyncio.sleep(3_600)
+    await do("two")
+
+
+@workflow
+async def swallows() -> str:
+    try:
+        await answer
+    except asyncio.CancelledError:
+        await do("went on")
+    return "as if nothing had happened"
+
+
+@workflow(retention=timedelta(hours=1))
+async def is_kept_an_hour() -> str:
+    return await do("x")
+
+
+ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if isinstance(item, Workflow)]
+
+
+async def events(env: Environment, id: str) -> list[Any]:
+    return [event for chunk in (await env.store.inner.load(id)).chunks for event in chunk.decoded()]
+
+
+async def test_interrupted_before_it_began() -> None:
+    """The interrupt lands between start and the first claim: the body sees it at its first wait; at every crash."""
+
+    async def scenario(env: Environment) -> None:
+        journal.clear()
+        id = await env.start(cleans_up, key="k")
+        await env.client.interrupt(id)
+        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert journal.effects == []
+
+    await everywhere(ALL, journal, scenario)
+
+
+async def test_interrupted_while_parked_and_not_in_memory() -> None:
+    """E5: the body's own cleanup runs once, by a driver that never saw the beginning; at every crash."""
+
+    async def scenario(env: Environment) -> None:
+        journal.clear()
+        id = await env.start(cleans_up, key="k")
+        await rest(env)
+        await env.client.interrupt(id)
+        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert list(dict.fromkeys(journal.effects)) == ["first", "undo first"]
+        await assert_at_rest(env)
+
+    await everywhere(ALL, journal, scenario)
+
+
+async def test_a_running_async_activity_is_cancelled() -> None:
+    """Its end leaves no trace in the history, and compensations run."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(acts)
+        driving = asyncio.create_task(env.drive(id))
+        await Stage.begun.wait()
+        await env.client.interrupt(id)
+        await driving
+        assert (await env.status(id)).execution.outcome == "interrupted"
+        assert Stage.cancelled == ["works"]
+        assert journal.effects == ["undone"]
+        assert [e.step for e in await events(env, id) if isinstance(e, StepResolved)] == ["do"]
+
+
+async def test_a_running_sync_activity_is_abandoned() -> None:
+    """E8: the execution ends without waiting for the thread, whose late result changes nothing; it runs once."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(acts_in_a_thread)
+        driving = asyncio.create_task(env.drive(id))
+        await Stage.begun.wait()
+        await env.client.interrupt(id)
+        await driving
+        assert (await env.status(id)).execution.outcome == "interrupted"
+        ended = await env.store.inner.read(id)
+        Stage.thread_may_end.set()
+        await env.settle()
+        assert await env.store.inner.read(id) == ended
+        assert journal.effects == ["in a thread"]
+
+
+async def test_shield_keeps_a_cleanup_going() -> None:
+    """A second interrupt, and one more, leave it alone; it takes an hour and each step is done once; every crash."""
+
+    async def scenario(env: Environment) -> None:
+        journal.clear()
+        id = await env.start(shields, key="k")
+        await rest(env)
+        for _ in range(3):
+            assert (await env.client.interrupt(id)).execution.interrupted
+            await rest(env)
+        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert list(dict.fromkeys(journal.effects)) == ["one", "two"]
+
+    await everywhere(ALL, journal, scenario)
+
+
+async def test_a_body_that_swallows_the_interrupt_still_ends_as_interrupted() -> None:
+    """E7: whatever it returns, an accepted interrupt is never a success."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(swallows)
+        await env.settle()
+        await env.client.interrupt(id)
+        status = await env.finish(id)
+        assert status.execution.outcome == "interrupted"
+        assert status.result is None
+        assert journal.effects == ["went on"]
+        await assert_replays(env)
+
+
+async def test_terminate_loads_nothing_and_stops_the_drive() -> None:
+    """In mid-activity: that is cancelled, the driver writes nothing more, no compensation runs."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(acts)
+        driving = asyncio.create_task(env.drive(id))
+        await Stage.begun.wait()
+        calls = len(env.store.calls)
+        assert (await env.client.terminate(id)).execution.outcome == "terminated"
+        ended = await env.store.inner.read(id)
+        await driving
+        assert {call.method for call in env.store.calls[calls:]} <= {"read", "replace"}
+        assert [call.method for call in env.store.calls[calls:]].count("replace") == 1
+        assert Stage.cancelled == ["works"]
+        assert journal.effects == []
+        assert await env.store.inner.read(id) == ended
+
+
+async def test_a_drive_elsewhere_hears_of_the_end_at_its_heartbeat() -> None:
+    """Another process terminates: the driver's next write of the exec document is refused, and it stops."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(acts)
+        driving = asyncio.create_task(env.drive(id))
+        await Stage.begun.wait()
+        await type(env.client)(env.store.inner, env.registry, env.settings, env.clock, None).terminate(id)
+        ended = await env.store.inner.read(id)
+        env.clock.advance(env.settings.heartbeat)
+        await driving
+        assert Stage.cancelled == ["works"]
+        assert await env.store.inner.read(id) == ended
+
+
+async def broken(env: Environment, how: str) -> str:
+    """An execution that nothing can be done with any more."""
+    id = await env.start(cleans_up)
+    if how == "history":
+        await env.settle()
+        await env.store.inner.append(Chunk(id="history::00000007", execution_id=id, events=[{"kind": "from later"}]))
+    elif how == "workflow":
+        env.deploy([acts])
+    elif how == "code":
+        await env.settle()
+        env.deploy([acts, workflow(name="cleans_up")(acts.function)])
+        await env.complete(id, answer, "x")
+        assert (await env.drive(id)).execution.cause is not None
+    return id
+
+
+@pytest.mark.parametrize("how", ["history", "workflow", "code"])
+async def test_terminate_works_on_what_is_broken(how: str) -> None:
+    """A history that can't be read, an unknown workflow, code that doesn't fit: no `load`, and it ends."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await broken(env, how)
+        calls = len(env.store.calls)
+        assert (await env.client.terminate(id)).execution.outcome == "terminated"
+        assert "load" not in [call.method for call in env.store.calls[calls:]]
+        await env.settle()
+        await assert_at_rest(env)
+        await env.client.purge(id)
+        with pytest.raises(UnknownExecution):
+            await env.client.poll(id)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_terminate_races_with_completion(moment: str) -> None:
+    """Whoever writes first wins, and the other says so: never two ends."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(is_kept_an_hour)
+        answers: list[str] = []
+
+        async def race(call: Call) -> None:
+            if call.method == "commit" and not answers:
+                try:
+                    answers.append(str((await env.client.terminate(id)).execution.outcome))
+                except AlreadyCompleted:
+                    answers.append("too late")
+
+        setattr(env.store, moment, race)
+        await env.drive(id)
+        outcome = (await env.status(id)).execution.outcome
+        assert (answers, outcome) == (
+            (["terminated"], "terminated") if moment == "before" else (["too late"], "completed")
+        )
+
+
+async def test_what_is_kept_for_a_time_is_purged_by_the_sweep() -> None:
+    """Retention runs from the end; not a document is left then, and not one goes before."""
+    async with Environment(ALL) as env:
+        kept, forever = await env.start(is_kept_an_hour), await env.start(cleans_up)
+        await env.drive(kept)
+        await env.client.terminate(forever)
+        env.clock.advance(timedelta(minutes=59))
+        await env.worker.sweep()
+        assert (await env.status(kept)).value() == "x"
+        env.clock.advance(timedelta(minutes=2))
+        await env.worker.sweep()
+        with pytest.raises(UnknownExecution):
+            await env.client.poll(kept)
+        loaded = await env.store.inner.load(kept)
+        assert (loaded.chunks, loaded.inbox) == ([], [])
+        env.clock.advance(timedelta(days=4_000))
+        await env.worker.sweep()
+        assert (await env.status(forever)).is_complete
+
+
+async def test_what_runs_is_not_purged() -> None:
+    """NotEnded, and nothing is deleted; unknown is unknown; purged and started again it is fresh (H5)."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(cleans_up, key="k")
+        await env.settle()
+        with pytest.raises(NotEnded):
+            await env.client.purge(id)
+        await env.complete(id, answer, "old")
+        assert (await env.finish(id)).value() == "old"
+        await env.client.purge(id)
+        with pytest.raises(UnknownExecution):
+            await env.client.purge(id)
+        assert await env.start(cleans_up, key="k") == id
+        assert not (await env.finish(id)).is_complete
+        await env.complete(id, answer, "new")
+        assert (await env.finish(id)).value() == "new"

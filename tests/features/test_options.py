@@ -1,0 +1,245 @@
+"""The options of a workflow: time limit, retention, tags, parallel activities; what each does, and its misuse."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engine import Deferred, Workflow, activity, compensate, workflow
+from engine.clock import FAR_FUTURE
+from engine.definition import DEFAULT_PARALLEL
+from engine.http import describe
+from engine.store.base import Filter
+from engine.testing import Environment
+from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, executions, mortal
+
+journal = Journal()
+answer = Deferred("options.answer", str)
+
+
+class Load:
+    """How many activities run now, and how many ever did at a time."""
+
+    now = most = 0
+    hanging: asyncio.Event
+
+
+@activity
+async def do(what: str) -> str:
+    journal.note(what)
+    return what
+
+
+@activity
+async def weighs() -> None:
+    Load.now += 1
+    Load.most = max(Load.most, Load.now)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    Load.now -= 1
+
+
+@activity
+async def hangs() -> None:
+    Load.hanging.set()
+    await asyncio.Event().wait()
+
+
+@workflow
+async def waits_for_long() -> str:
+    return await answer
+
+
+@workflow(time_limit=timedelta(hours=1))
+async def is_limited(how: str) -> str:
+    compensate(do, "undone")
+    match how:
+        case "quick":
+            await asyncio.sleep(3_599)
+        case "sleep":
+            await asyncio.sleep(86_400)
+        case "child":
+            await waits_for_long()
+        case "activity":
+            await hangs()
+        case "swallow":
+            try:
+                await answer
+            except asyncio.CancelledError:
+                return await do("swallowed")
+        case "deferred":
+            return await answer
+    return await do("done")
+
+
+@workflow(tags={"team": "post", "größe": "∞"}, retention=timedelta.max)
+async def is_tagged() -> str:
+    return "x"
+
+
+@workflow(max_parallel=3)
+async def three_at_a_time() -> None:
+    await asyncio.gather(*(weighs() for _ in range(20)))
+
+
+@workflow
+async def as_many_as_usual() -> None:
+    await asyncio.gather(*(weighs() for _ in range(DEFAULT_PARALLEL + 20)))
+
+
+@workflow(time_limit=timedelta.max)
+async def limited_for_ever() -> str:
+    return await answer
+
+
+@workflow
+async def starts_tagged() -> str:
+    return await is_tagged()
+
+
+async def sleeps_twice() -> list[str]:
+    first = await do("one")
+    await asyncio.sleep(600)
+    second = await do("two")
+    await asyncio.sleep(600)
+    return [first, second]
+
+
+ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if isinstance(item, Workflow)]
+
+
+@pytest.mark.parametrize("how", ["sleep", "deferred", "swallow", "child"])
+async def test_a_time_limit_cancels_compensates_and_fails(how: str) -> None:
+    """After the hour and not before, whatever it waits for and whatever it makes of it; at every crash."""
+
+    async def scenario(env: Environment) -> None:
+        journal.clear()
+        status = await env.run(is_limited, how, key="k")
+        assert status.execution.outcome == "failed"
+        assert status.error is not None
+        assert status.error.type == "TimeoutError"
+        assert "1:00:00" in status.error.message
+        assert status.execution.completed_at is not None
+        took = status.execution.completed_at - status.execution.created_at
+        assert timedelta(hours=1) <= took < timedelta(hours=1, minutes=2)
+        assert journal.counts()["undone"] >= 1
+        assert "done" not in journal.effects
+        await env.settle()
+        assert {child.interrupted for child in await executions(env, waits_for_long)} <= {True}
+
+    await everywhere(ALL, journal, scenario)
+
+
+async def test_a_time_limit_reaches_a_running_activity() -> None:
+    """It is cancelled; no drive waits for it."""
+    async with mortal(ALL, journal, None) as env:
+        Load.hanging = asyncio.Event()
+        id = await env.start(is_limited, "activity")
+        driving = asyncio.create_task(env.drive(id))
+        await Load.hanging.wait()
+        env.clock.advance(timedelta(hours=1))
+        await driving
+        assert (await env.status(id)).execution.outcome == "failed"
+        assert journal.effects == ["undone"]
+
+
+async def test_who_is_in_time_hears_nothing_of_the_limit() -> None:
+    """An end a second before it; the clock may go on for days."""
+    async with mortal(ALL, journal, None) as env:
+        id = await env.start(is_limited, "quick")
+        assert (await env.finish(id)).value() == "done"
+        ended = await env.store.inner.read(id)
+        env.clock.advance(timedelta(days=9))
+        await env.worker.sweep()
+        assert await env.store.inner.read(id) == ended
+        assert journal.effects == ["done"]
+
+
+async def test_an_interrupt_before_the_limit_stays_an_interrupt() -> None:
+    """The limit passes later, and changes nothing."""
+    async with mortal(ALL, journal, None) as env:
+        id = await env.start(is_limited, "deferred")
+        await env.settle()
+        await env.client.interrupt(id)
+        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert journal.effects == ["undone"]
+
+
+@pytest.mark.parametrize("limit", [None, timedelta(days=1), timedelta(days=2)])
+async def test_a_deployment_may_set_change_or_take_away_a_limit(limit: timedelta | None) -> None:
+    """I1: it is an option, no step: executions that began without it, or with another, replay as before."""
+    before = workflow(name="redeployed", time_limit=timedelta(days=3) if limit is None else None)(sleeps_twice)
+    after = workflow(name="redeployed", time_limit=limit)(sleeps_twice)
+    async with Environment([before]) as env:
+        journal.clear()
+        id = await env.start(before)
+        await env.settle()
+        execution = await env.store.inner.read(id)
+        assert execution.due_at is not None
+        env.clock.jump(execution.due_at)
+        await env.settle()
+        assert journal.effects == ["one", "two"]
+        env.deploy([after])
+        assert (await env.finish(id)).value() == ["one", "two"]
+        assert journal.effects == ["one", "two"]
+
+
+async def test_tags_are_on_the_execution_its_children_and_in_lists() -> None:
+    """What the option says, for each of its executions however it is started."""
+    tags = {"team": "post", "größe": "∞"}
+    async with Environment(ALL) as env:
+        await env.run(is_tagged)
+        await env.run(starts_tagged)
+        listed = (await env.client.list(Filter(workflow="is_tagged"))).executions
+        assert [execution.tags for execution in listed] == [tags, tags]
+        assert [describe(await env.status(e.execution_id))["tags"] for e in listed] == [tags, tags]
+        (parent,) = await executions(env, starts_tagged)
+        assert "tags" not in describe(await env.status(parent.execution_id))
+
+
+async def test_the_longest_durations_overflow_nothing() -> None:
+    """Kept for ever, limited for ever: each ends, and neither driver nor sweep stumbles over it."""
+    async with Environment(ALL) as env:
+        status = await env.run(is_tagged)
+        assert status.value() == "x"
+        assert status.execution.due_at == FAR_FUTURE
+        id = await env.start(limited_for_ever)
+        await env.settle()
+        await env.worker.sweep()
+        await env.complete(id, answer, "at last")
+        await env.settle()
+        assert (await env.status(id)).value() == "at last"
+        await assert_at_rest(env)
+        await assert_replays(env)
+
+
+@pytest.mark.parametrize(("one", "most"), [(three_at_a_time, 3), (as_many_as_usual, DEFAULT_PARALLEL)])
+async def test_no_more_activities_run_at_a_time_than_the_limit_says(one: Workflow[Any, Any], most: int) -> None:
+    """The limit is reached, not passed, and everything runs."""
+    Load.now = Load.most = 0
+    async with Environment(ALL) as env:
+        assert (await env.run(one)).execution.outcome == "completed"
+        assert Load.most == most
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"time_limit": timedelta(0)}, ValueError, "time_limit is more than zero"),
+        ({"time_limit": 5}, TypeError, "time_limit is a timedelta"),
+        ({"retention": timedelta(seconds=-1)}, ValueError, "retention is more than zero"),
+        ({"retention": "1d"}, TypeError, "retention is a timedelta"),
+        ({"max_parallel": 0}, ValueError, "max_parallel is a number of at least 1"),
+        ({"max_parallel": "3"}, ValueError, "max_parallel is a number of at least 1"),
+        ({"tags": {"size": 3}}, TypeError, "tags are texts by name"),
+        ({"name": "a-b"}, ValueError, "letters, digits"),
+        ({"name": "日" * 150}, ValueError, "quoted form"),
+    ],
+)
+def test_misuse_is_an_error_where_it_is_declared(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    """The app doesn't start with it, and the message says what is wanted."""
+    with pytest.raises(error, match=words):
+        workflow(**options)(sleeps_twice)

@@ -1,0 +1,179 @@
+"""Executions that stop for a cause: a step that failed, drivers that die; and what sets them going again."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engine import AlreadyCompleted, Workflow, activity, compensate, workflow
+from engine.store.wrapper import Call
+from engine.testing import Environment
+from tests.support.mortal import Journal, assert_replays, everywhere
+
+journal = Journal()
+LEASE = timedelta(seconds=36)
+
+
+class Stage:
+    """What the test lets activities do."""
+
+    begun: asyncio.Event
+    is_mended: bool
+
+    @classmethod
+    def set(cls) -> None:
+        journal.clear()
+        cls.begun, cls.is_mended = asyncio.Event(), False
+
+
+@activity
+async def do(what: str) -> str:
+    journal.note(what)
+    return what
+
+
+@activity
+async def works() -> str:
+    Stage.begun.set()
+    await asyncio.Event().wait()
+    return "never"
+
+
+@activity
+async def fails_until_mended() -> str:
+    journal.note("mended" if Stage.is_mended else "failed")
+    if not Stage.is_mended:
+        raise ValueError("broken")
+    return "well"
+
+
+@activity
+async def kills() -> None:
+    journal.note("killed")
+    Stage.begun.set()
+    await asyncio.Event().wait()
+
+
+@workflow(suspend_on_failure=True)
+async def needs_mending() -> list[str]:
+    before = await asyncio.gather(do("a"), do("b"))
+    return [*before, await fails_until_mended(), await do("c")]
+
+
+@workflow(suspend_on_failure=True)
+async def needs_mending_beside() -> list[str]:
+    async def tidy() -> None:
+        await asyncio.sleep(60)
+        await do("tidied")
+
+    compensate(tidy)
+    return await asyncio.gather(fails_until_mended(), works())
+
+
+@workflow(suspend_on_failure=True)
+async def gives_up_on_the_broken() -> str:
+    try:
+        async with asyncio.timeout(3_600):
+            await asyncio.gather(fails_until_mended(), works())
+    except TimeoutError:
+        await asyncio.sleep(60)
+        return await do("gave up")
+    return "mended"
+
+
+@workflow
+async def dies_after_a_step() -> None:
+    await do("first")
+    await kills()
+
+
+ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if isinstance(item, Workflow)]
+
+
+def appended(env: Environment, kind: str) -> asyncio.Event:
+    """Set once an event of that kind is in a history."""
+    happened = asyncio.Event()
+
+    async def after(call: Call) -> None:
+        if call.method == "append" and call.arguments[0].events[0]["kind"] == kind:
+            happened.set()
+
+    env.store.after = after
+    return happened
+
+
+async def test_a_failing_step_suspends_and_resume_runs_that_step_alone() -> None:
+    """The others keep their results; as often as it takes; at every crash."""
+
+    async def scenario(env: Environment) -> None:
+        Stage.set()
+        id = await env.start(needs_mending, key="k")
+        for _ in range(2):
+            status = await env.finish(id)
+            assert status.execution.suspended
+            assert status.execution.cause is not None
+            assert (status.execution.cause.type, status.execution.cause.message) == ("ValueError", "broken")
+            await env.client.resume(id)
+        Stage.is_mended = True
+        assert (await env.finish(id)).value() == ["a", "b", "well", "c"]
+        assert 2 <= journal.counts()["failed"] <= 4
+        with pytest.raises(AlreadyCompleted):
+            await env.client.resume(id)
+
+    await everywhere(ALL, journal, scenario)
+
+
+async def test_an_interrupt_of_what_is_about_to_suspend_cleans_up_to_the_end() -> None:
+    """The failed step is given up, so it suspends nothing any more: a cleanup with a timer goes through."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(needs_mending_beside)
+        failed = appended(env, "attempt")
+        driving = asyncio.create_task(env.drive(id))
+        await Stage.begun.wait()
+        await failed.wait()
+        await env.client.interrupt(id)
+        await driving
+        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert journal.effects == ["failed", "tidied"]
+        await assert_replays(env)
+
+
+async def test_a_failed_step_that_is_given_up_suspends_nothing() -> None:
+    """A timeout around it fires while another step of the same drive still runs: the body goes on by its timers."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(gives_up_on_the_broken)
+        failed = appended(env, "attempt")
+        driving = asyncio.create_task(env.drive(id))
+        await Stage.begun.wait()
+        await failed.wait()
+        env.clock.advance(timedelta(hours=1))
+        await driving
+        assert (await env.finish(id)).value() == "gave up"
+
+
+async def test_progress_long_ago_does_not_keep_a_killer_alive() -> None:
+    """F4: a step was recorded, the next one kills its driver each time: quarantined after the set number of claims
+    since then, and terminate still ends it."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(dies_after_a_step)
+        for _ in range(12):
+            Stage.begun.clear()
+            driving = asyncio.create_task(env.drive(id))
+            begun = asyncio.create_task(Stage.begun.wait())
+            await asyncio.wait([driving, begun], return_when=asyncio.FIRST_COMPLETED)
+            for task in (driving, begun):
+                task.cancel()
+            await asyncio.gather(driving, begun, return_exceptions=True)
+            env.worker = env.new_worker()
+            env.clock.advance(LEASE)
+        execution = await env.store.inner.read(id)
+        assert execution.cause is not None
+        assert execution.cause.type == "Quarantined"
+        assert journal.counts() == {"first": 1, "killed": env.settings.max_claims + 1}
+        assert (await env.client.terminate(id)).execution.outcome == "terminated"
