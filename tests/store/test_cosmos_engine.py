@@ -72,6 +72,11 @@ async def starts_children(count: int) -> list[int]:
     return list(await asyncio.gather(*(sequence(n) for n in range(1, count + 1))))
 
 
+@workflow
+async def forgets_children(count: int) -> int:
+    return len(set(await asyncio.gather(*(sequence.start(n) for n in range(1, count + 1)))))
+
+
 def sent(double: CosmosDouble) -> list[str]:
     """The requests about documents since the last look."""
     kinds = [e.operation if e.kind == "item" else e.kind for e in double.log]
@@ -132,6 +137,13 @@ async def test_values_of_any_size(store: CosmosStore, double: CosmosDouble, size
 async def test_children(store: CosmosStore):
     async with Environment([starts_children, sequence], store=store) as env:
         assert (await env.run(starts_children, 4)).value() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 20])
+async def test_children_that_nobody_waits_for(store: CosmosStore, count: int):
+    """What comes between the last delivery and the decision to rest is delivered too: it stands only in memory."""
+    async with Environment([forgets_children, sequence], store=store) as env:
+        assert (await env.run(forgets_children, count)).value() == count
 
 
 Scenario = Callable[[Environment], Awaitable[Status]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from engine.store.cosmos_retry import ATTEMPTS, BUDGET, FIRST, LONGEST
 from tests.cosmos_double import Answer, Call, CosmosDouble, Drop, Hold
 from tests.cosmos_double.faults import Action
 from tests.cosmos_double.state import Container
-from tests.store.cosmos_support import NOW, Time, chunk, claimed, completed, execution, item
+from tests.store.cosmos_support import NOW, Time, account, chunk, claimed, completed, execution, item, set_up
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,6 @@ def result(answer: Any) -> Any:
 
 
 async def undisturbed(write: Write) -> tuple[Any, list[dict[str, Any]]]:
-    from tests.store.cosmos_support import account, set_up
-
     async with CosmosDouble() as calm:
         container = set_up(calm)
         store = CosmosStore(account(calm), Time().retry())
@@ -153,6 +151,28 @@ async def test_a_service_that_never_comes_back_is_unavailable(
         await write.run(store, before or execution())
     assert rule.fired == ATTEMPTS
     assert len(time.slept) == ATTEMPTS - 1
+
+
+async def test_a_lost_connection_is_not_sent_again_behind_the_stores_back(store: CosmosStore, double: CosmosDouble):
+    rule = double.faults.add(Drop(), kind="item", operation="create", times=None)
+    with pytest.raises(Unavailable):
+        await store.append(chunk())
+    assert rule.fired == ATTEMPTS
+
+
+async def test_nor_is_an_answer_that_is_late(
+    double: CosmosDouble, container: Container, time: Time, new_store: Callable[..., CosmosStore]
+):
+    await new_store().create(execution())
+    store = CosmosStore(account(double, read_timeout=0.3), replace(time.retry(), attempts=2))
+    await store.read(execution().execution_id)
+    hold = Hold()
+    rule = double.faults.add(hold, kind="item", operation="create", times=None)
+    with pytest.raises(Unavailable, match="Timeout"):
+        await store.append(chunk())
+    assert rule.fired == 2
+    hold.release.set()
+    await store.close()
 
 
 async def test_pauses_grow_by_chance(new_store: Callable[..., CosmosStore], double: CosmosDouble, time: Time):
@@ -258,6 +278,24 @@ async def test_a_commit_that_was_overtaken_succeeds_under_its_old_etag(
         await store.replace(claimed(after))
 
 
+async def test_the_guards_of_a_batch_are_sent_again_with_it(
+    store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
+):
+    """The SDK empties the options of the operations that it is given."""
+    before = await store.create(execution())
+    other = new_store()
+    double.faults.add(Answer(449), kind="batch")
+    rival_at(double, lambda: other.replace(claimed(before, "other")), BY_NAME["commit"], nth=2)
+    with pytest.raises(Conflict):
+        await store.commit(completed(before), chunk())
+    double.faults.add(Answer(449), kind="batch")
+    ended = await store.commit(completed(await store.read(before.execution_id)), chunk())
+    double.faults.add(Answer(449), kind="batch")
+    with pytest.raises(Conflict):
+        await store.signal(item(), NOW)
+    assert await store.read(before.execution_id) == ended
+
+
 async def test_a_signal_that_landed_before_the_end_is_a_success(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
 ):
@@ -289,19 +327,27 @@ async def test_what_a_signal_is_refused_for(store: CosmosStore, prepare: Callabl
         await store.signal(item(), NOW)
 
 
+@pytest.mark.parametrize("chunks", [1, 150])
 async def test_a_purge_that_was_overtaken_deletes_nothing_of_the_new_execution(
-    store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble, container: Container
+    store: CosmosStore,
+    new_store: Callable[..., CosmosStore],
+    double: CosmosDouble,
+    container: Container,
+    chunks: int,
 ):
     """Ours marks and lists; then another process purges, and the execution is started again."""
     now = await ended(store)
+    for number in range(1, chunks):
+        await store.append(chunk(number))
     other = new_store()
 
     async def start_again() -> None:
         await other.purge(await other.read(now.execution_id))
         await other.create(execution())
-        await other.append(chunk())
+        for number in range(chunks):
+            await other.append(chunk(number))
 
     double.faults.add(Call(lambda _: start_again()), kind="batch")
     with pytest.raises(Conflict):
         await store.purge(now)
-    assert [document["id"] for document in contents(container)] == ["exec", "history::00000000"]
+    assert len(contents(container)) == 1 + chunks

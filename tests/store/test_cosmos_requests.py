@@ -346,6 +346,21 @@ async def test_a_container_that_comes_later(double: CosmosDouble):
         await store.close()
 
 
+async def test_processes_start_with_one_look_at_the_container(store: CosmosStore, double: CosmosDouble):
+    await asyncio.gather(*(store.create(execution(n)) for n in range(10)))
+    assert double.log.count(kind="container") == 1
+
+
+async def test_requests_are_not_logged_unless_asked_for(store: CosmosStore, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO")
+    await store.create(execution())
+    await store.due(NOW, 1)
+    assert caplog.messages == []
+    caplog.set_level("INFO", "engine.store.cosmos.http")
+    await store.read(ID)
+    assert any("Request URL" in line for line in caplog.messages)
+
+
 async def test_a_closed_store_opens_again(store: CosmosStore):
     await store.create(execution())
     await store.close()
