@@ -13,7 +13,7 @@ run: $(READY)
 	$(BIN)/python -m devhost
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -88,6 +88,7 @@ async def complete_by_token(req: func.HttpRequest) -> func.HttpResponse:
     database_name="%COSMOS_DATABASE%",
     container_name="%COSMOS_CONTAINER%",
     lease_container_name="leases",
+    lease_container_prefix="%COSMOS_LEASE_PREFIX%",
     start_from_beginning=True,  # type: ignore[arg-type]  # the SDK's annotation is wrong: it takes a bool
     feed_poll_delay=500,
     max_items_per_invocation=100,

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Deploys the infrastructure of prod, or of the environment that is named, and tells later steps of a GitHub job where
+# it is. `LOCATION` is the region.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+environment=${1:-prod}
+outputs=$(az deployment sub create --name "workflows-$environment-$(date +%Y%m%d%H%M%S)" --location "$LOCATION" \
+    --template-file infra/main.bicep --parameters "infra/main.$environment.bicepparam" --parameters location="$LOCATION" \
+    --query properties.outputs --output json)
+python3 - "${GITHUB_OUTPUT:-/dev/stdout}" "$outputs" <<'PYTHON'
+import json
+import sys
+
+outputs = {name.upper(): output["value"] for name, output in json.loads(sys.argv[2]).items()}
+with open(sys.argv[1], "a", encoding="utf-8") as file:
+    file.write(f"group={outputs['AZURE_RESOURCE_GROUP']}\n")
+    file.write(f"app={outputs['AZURE_FUNCTION_APP_NAME']}\n")
+    file.write(f"url={outputs['API_URL']}\n")
+PYTHON

@@ -1,0 +1,294 @@
+// One environment of the app, from nothing: a resource group with an identity, storage, monitoring, Cosmos DB, the
+// function app and its alerts. No key or connection string is made anywhere: every connection is the identity's.
+//
+//   az deployment sub create --location westeurope --template-file infra/main.bicep --parameters infra/main.dev.bicepparam
+targetScope = 'subscription'
+
+@description('The environment (dev, prod, …): part of the resource group\'s name, and the prefix of the change feed\'s leases.')
+@minLength(1)
+@maxLength(16)
+param environmentName string
+
+@description('Where everything is. A region with Flex Consumption: az functionapp list-flexconsumption-locations.')
+param location string
+
+@description('The resource group. It is made if there is none.')
+param resourceGroupName string = 'rg-workflows-${environmentName}'
+
+@description('The version of Python that the app runs on.')
+@allowed([
+  '3.12'
+  '3.13'
+])
+param pythonVersion string = '3.13'
+
+@description('The size of an instance. 2048 has a core of its own.')
+@allowed([
+  512
+  2048
+  4096
+])
+param instanceMemoryMB int = 2048
+
+@description('Most instances of each scale group: HTTP, the feed, the sweep. Caps what a flood of starts can cost.')
+@minValue(1)
+@maxValue(1000)
+param maximumInstanceCount int = 40
+
+@description('Instances that always wait for the change feed. 0 scales to zero, and an execution may then wait for the next sweep.')
+@minValue(0)
+@maxValue(20)
+param alwaysReadyFeed int = 0
+
+@description('HTTP requests that one instance takes at a time. They await I/O, so it may be far above the platform\'s default.')
+@minValue(1)
+@maxValue(1000)
+param httpConcurrency int = 32
+
+@description('How a deployment replaces instances: RollingUpdate lets invocations end, Recreate cuts them off.')
+@allowed([
+  'RollingUpdate'
+  'Recreate'
+])
+param siteUpdateStrategy string = 'RollingUpdate'
+
+@description('Whether Cosmos DB charges for each request (serverless, one region) or for provisioned autoscale throughput.')
+@allowed([
+  'serverless'
+  'autoscale'
+])
+param cosmosCapacity string = 'serverless'
+
+@description('The ceiling of autoscale, in RU/s. It scales down to a tenth. Not used with serverless.')
+@minValue(1000)
+param cosmosMaxThroughput int = 1000
+
+@description('How far back a backup can be restored.')
+@allowed([
+  'Continuous7Days'
+  'Continuous30Days'
+])
+param backupTier string = 'Continuous7Days'
+
+@description('The Cosmos DB account, if it is not the one that this template would name: one that was restored from a backup.')
+param cosmosAccountName string = ''
+
+@description('What the names of the change feed\'s leases start with. A new one makes the feed begin at the beginning: after a restore it has to.')
+param leasePrefix string = '${environmentName}-'
+
+@description('Whether everything is spread over the region\'s zones. Cosmos DB needs autoscale for it in most regions.')
+param zoneRedundant bool = false
+
+@description('Whether storage and Cosmos DB can be reached through private endpoints alone, and the app is joined to a network.')
+param privateNetworking bool = false
+
+@description('Days that logs are kept.')
+@minValue(30)
+@maxValue(730)
+param logRetentionDays int = 30
+
+@description('Who is told of alerts. Empty: alerts are raised, and nobody is told.')
+param alertEmail string = ''
+
+@description('Keys that sign the tokens of deferreds, separated by commas: the first signs, all verify. Each has 32 characters or more. A Key Vault reference does too. Empty: the app neither gives nor takes tokens.')
+@secure()
+param signingKey string = ''
+
+@description('Seconds that a claim of an execution holds without a heartbeat.')
+@minValue(1)
+param leaseSeconds int = 30
+
+@description('Seconds that the clocks of two instances may be apart.')
+@minValue(0)
+param skewSeconds int = 5
+
+@description('Claims of an execution in a row without progress, after which it is quarantined.')
+@minValue(1)
+param maxClaims int = 5
+
+@description('Executions that one process drives at a time.')
+@minValue(1)
+param maxDrives int = 64
+
+var token = toLower(uniqueString(subscription().id, environmentName, location))
+var tags = {
+  'azd-env-name': environmentName
+}
+var databaseName = 'workflows'
+var containerName = 'executions'
+
+resource group 'Microsoft.Resources/resourceGroups@2024-11-01' = {
+  name: resourceGroupName
+  location: location
+  tags: tags
+}
+
+module identity 'modules/identity.bicep' = {
+  scope: group
+  name: 'identity'
+  params: {
+    name: 'id-${token}'
+    location: location
+    tags: tags
+  }
+}
+
+module monitoring 'modules/monitoring.bicep' = {
+  scope: group
+  name: 'monitoring'
+  params: {
+    workspaceName: 'log-${token}'
+    componentName: 'appi-${token}'
+    location: location
+    tags: tags
+    retentionDays: logRetentionDays
+    principalId: identity.outputs.principalId
+  }
+}
+
+module network 'modules/network.bicep' = if (privateNetworking) {
+  scope: group
+  name: 'network'
+  params: {
+    name: 'vnet-${token}'
+    location: location
+    tags: tags
+  }
+}
+
+module storage 'modules/storage.bicep' = {
+  scope: group
+  name: 'storage'
+  params: {
+    name: 'st${token}'
+    location: location
+    tags: tags
+    zoneRedundant: zoneRedundant
+    allowPublicAccess: !privateNetworking
+    principalId: identity.outputs.principalId
+    workspaceId: monitoring.outputs.workspaceId
+  }
+}
+
+module cosmos 'modules/cosmos.bicep' = {
+  scope: group
+  name: 'cosmos'
+  params: {
+    name: empty(cosmosAccountName) ? 'cosmos-${token}' : cosmosAccountName
+    location: location
+    tags: tags
+    databaseName: databaseName
+    containerName: containerName
+    capacity: cosmosCapacity
+    maxThroughput: cosmosMaxThroughput
+    backupTier: backupTier
+    zoneRedundant: zoneRedundant
+    allowPublicAccess: !privateNetworking
+    principalId: identity.outputs.principalId
+    workspaceId: monitoring.outputs.workspaceId
+  }
+}
+
+module blobEndpoint 'modules/private-endpoint.bicep' = if (privateNetworking) {
+  scope: group
+  name: 'private-endpoint-blob'
+  params: {
+    name: 'pe-blob-${token}'
+    location: location
+    tags: tags
+    targetId: storage.outputs.id
+    subresource: 'blob'
+    subnetId: network!.outputs.endpointSubnetId
+    zoneId: network!.outputs.blobZoneId
+  }
+}
+
+module queueEndpoint 'modules/private-endpoint.bicep' = if (privateNetworking) {
+  scope: group
+  name: 'private-endpoint-queue'
+  params: {
+    name: 'pe-queue-${token}'
+    location: location
+    tags: tags
+    targetId: storage.outputs.id
+    subresource: 'queue'
+    subnetId: network!.outputs.endpointSubnetId
+    zoneId: network!.outputs.queueZoneId
+  }
+}
+
+module cosmosEndpoint 'modules/private-endpoint.bicep' = if (privateNetworking) {
+  scope: group
+  name: 'private-endpoint-cosmos'
+  params: {
+    name: 'pe-cosmos-${token}'
+    location: location
+    tags: tags
+    targetId: cosmos.outputs.id
+    subresource: 'Sql'
+    subnetId: network!.outputs.endpointSubnetId
+    zoneId: network!.outputs.cosmosZoneId
+  }
+}
+
+module functionApp 'modules/function-app.bicep' = {
+  scope: group
+  name: 'function-app'
+  // The app starts as soon as it is there: what it connects to has to be reachable by then.
+  dependsOn: [
+    blobEndpoint
+    queueEndpoint
+    cosmosEndpoint
+  ]
+  params: {
+    name: 'func-${token}'
+    planName: 'plan-${token}'
+    location: location
+    tags: tags
+    identityId: identity.outputs.id
+    identityClientId: identity.outputs.clientId
+    storageAccountName: storage.outputs.name
+    packageContainerUrl: storage.outputs.packageContainerUrl
+    workspaceId: monitoring.outputs.workspaceId
+    insightsConnectionString: monitoring.outputs.connectionString
+    cosmosEndpoint: cosmos.outputs.endpoint
+    databaseName: databaseName
+    containerName: containerName
+    leasePrefix: leasePrefix
+    pythonVersion: pythonVersion
+    instanceMemoryMB: instanceMemoryMB
+    maximumInstanceCount: maximumInstanceCount
+    alwaysReadyFeed: alwaysReadyFeed
+    httpConcurrency: httpConcurrency
+    siteUpdateStrategy: siteUpdateStrategy
+    zoneRedundant: zoneRedundant
+    subnetId: privateNetworking ? network!.outputs.appSubnetId : ''
+    signingKey: signingKey
+    leaseSeconds: leaseSeconds
+    skewSeconds: skewSeconds
+    maxClaims: maxClaims
+    maxDrives: maxDrives
+  }
+}
+
+module alerts 'modules/alerts.bicep' = {
+  scope: group
+  name: 'alerts'
+  params: {
+    prefix: 'workflows-${environmentName}'
+    location: location
+    tags: tags
+    email: alertEmail
+    insightsId: monitoring.outputs.componentId
+    cosmosId: cosmos.outputs.id
+  }
+}
+
+// azd keeps these as values of its environment.
+output AZURE_LOCATION string = location
+output AZURE_RESOURCE_GROUP string = group.name
+output AZURE_FUNCTION_APP_NAME string = functionApp.outputs.name
+output API_URL string = functionApp.outputs.url
+output COSMOS_ENDPOINT string = cosmos.outputs.endpoint
+output COSMOS_DATABASE string = databaseName
+output COSMOS_CONTAINER string = containerName

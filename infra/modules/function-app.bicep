@@ -1,0 +1,232 @@
+// The function app on a Flex Consumption plan, and its settings.
+//
+// On this plan the runtime is set in functionAppConfig. FUNCTIONS_WORKER_RUNTIME, FUNCTIONS_EXTENSION_VERSION,
+// WEBSITE_RUN_FROM_PACKAGE, WEBSITE_CONTENT…, SCM_DO_BUILD_DURING_DEPLOYMENT and linuxFxVersion must not be set.
+
+@description('The name of the app, unique in the world.')
+param name string
+
+@description('The name of its plan. A Flex Consumption plan holds one app.')
+param planName string
+
+@description('Where they are.')
+param location string
+
+@description('Tags of every resource.')
+param tags object
+
+@description('The identity that it acts as.')
+param identityId string
+
+@description('The client id of that identity.')
+param identityClientId string
+
+@description('The storage account of the host.')
+param storageAccountName string
+
+@description('The blob container that its package is kept in.')
+param packageContainerUrl string
+
+@description('The workspace that its metrics go to.')
+param workspaceId string
+
+@description('Where it sends telemetry.')
+param insightsConnectionString string
+
+@description('The Cosmos DB account.')
+param cosmosEndpoint string
+
+@description('The database.')
+param databaseName string
+
+@description('The container that holds every execution.')
+param containerName string
+
+@description('What the names of the change feed\'s leases start with. Two apps on one container need two prefixes.')
+param leasePrefix string
+
+@description('The version of Python.')
+param pythonVersion string
+
+@description('The size of an instance.')
+param instanceMemoryMB int
+
+@description('Most instances of each scale group.')
+param maximumInstanceCount int
+
+@description('Instances that always wait for the change feed.')
+param alwaysReadyFeed int
+
+@description('HTTP requests that one instance takes at a time.')
+param httpConcurrency int
+
+@description('RollingUpdate or Recreate.')
+param siteUpdateStrategy string
+
+@description('Whether instances are spread over zones.')
+param zoneRedundant bool
+
+@description('The subnet that it is joined to. Empty: none.')
+param subnetId string
+
+@description('Keys that sign the tokens of deferreds, or a Key Vault reference.')
+@secure()
+param signingKey string
+
+@description('Seconds that a claim holds without a heartbeat.')
+param leaseSeconds int
+
+@description('Seconds that clocks may be apart.')
+param skewSeconds int
+
+@description('Claims without progress before quarantine.')
+param maxClaims int
+
+@description('Executions that one process drives at a time.')
+param maxDrives int
+
+resource plan 'Microsoft.Web/serverfarms@2024-11-01' = {
+  name: planName
+  location: location
+  tags: tags
+  kind: 'functionapp'
+  sku: {
+    name: 'FC1'
+    tier: 'FlexConsumption'
+  }
+  properties: {
+    reserved: true
+    zoneRedundant: zoneRedundant
+  }
+}
+
+resource app 'Microsoft.Web/sites@2024-11-01' = {
+  name: name
+  location: location
+  tags: union(tags, {
+    'azd-service-name': 'api'
+  })
+  kind: 'functionapp,linux'
+  identity: {
+    type: 'UserAssigned'
+    userAssignedIdentities: {
+      '${identityId}': {}
+    }
+  }
+  properties: {
+    serverFarmId: plan.id
+    httpsOnly: true
+    publicNetworkAccess: 'Enabled'
+    keyVaultReferenceIdentity: identityId
+    virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
+    functionAppConfig: {
+      deployment: {
+        storage: {
+          type: 'blobContainer'
+          value: packageContainerUrl
+          authentication: {
+            type: 'UserAssignedIdentity'
+            userAssignedIdentityResourceId: identityId
+          }
+        }
+      }
+      runtime: {
+        name: 'python'
+        version: pythonVersion
+      }
+      scaleAndConcurrency: {
+        instanceMemoryMB: instanceMemoryMB
+        maximumInstanceCount: maximumInstanceCount
+        alwaysReady: alwaysReadyFeed > 0
+          ? [
+              {
+                name: 'function:drive_changes'
+                // Spread over zones, the platform asks for two at least.
+                instanceCount: zoneRedundant ? max(alwaysReadyFeed, 2) : alwaysReadyFeed
+              }
+            ]
+          : []
+        triggers: {
+          http: {
+            perInstanceConcurrency: httpConcurrency
+          }
+        }
+      }
+      siteUpdateStrategy: {
+        type: siteUpdateStrategy
+      }
+    }
+    siteConfig: {
+      minTlsVersion: '1.2'
+      scmMinTlsVersion: '1.2'
+      ftpsState: 'Disabled'
+    }
+  }
+}
+
+resource settings 'Microsoft.Web/sites/config@2024-11-01' = {
+  parent: app
+  name: 'appsettings'
+  properties: {
+    // The host's storage, as the identity.
+    AzureWebJobsStorage__accountName: storageAccountName
+    AzureWebJobsStorage__credential: 'managedidentity'
+    AzureWebJobsStorage__clientId: identityClientId
+    // Telemetry, as the identity.
+    APPLICATIONINSIGHTS_CONNECTION_STRING: insightsConnectionString
+    APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
+    // Cosmos DB, as the identity: for the trigger, and for the engine's store.
+    COSMOS__accountEndpoint: cosmosEndpoint
+    COSMOS__credential: 'managedidentity'
+    COSMOS__clientId: identityClientId
+    COSMOS_DATABASE: databaseName
+    COSMOS_CONTAINER: containerName
+    COSMOS_LEASE_PREFIX: leasePrefix
+    // The engine.
+    ENGINE_LEASE_SECONDS: string(leaseSeconds)
+    ENGINE_SKEW_SECONDS: string(skewSeconds)
+    ENGINE_MAX_CLAIMS: string(maxClaims)
+    ENGINE_MAX_DRIVES: string(maxDrives)
+    ENGINE_SIGNING_KEY: signingKey
+    // The worked examples write down their side effects here. It goes with them.
+    LEDGER_FILE: '/tmp/ledger.sqlite'
+  }
+}
+
+// Deployments come with an Entra identity: no passwords for publishing.
+resource scmPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-11-01' = {
+  parent: app
+  name: 'scm'
+  properties: {
+    allow: false
+  }
+}
+
+resource ftpPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-11-01' = {
+  parent: app
+  name: 'ftp'
+  properties: {
+    allow: false
+  }
+}
+
+// Logs go to Application Insights; the platform's metrics come with this.
+resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  scope: app
+  name: 'to-workspace'
+  properties: {
+    workspaceId: workspaceId
+    metrics: [
+      {
+        category: 'AllMetrics'
+        enabled: true
+      }
+    ]
+  }
+}
+
+@description('Its name.')
+output name string = app.name
+
+@description('Where its HTTP functions are.')
+output url string = 'https://${app.properties.defaultHostName}/api'

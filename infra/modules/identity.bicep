@@ -1,0 +1,26 @@
+// The one identity of the app: it reads its package, keeps the host's state, reads and writes Cosmos DB, and sends
+// telemetry. What it may do is granted beside each resource, in that resource's module.
+
+@description('The name of the identity.')
+param name string
+
+@description('Where it is.')
+param location string
+
+@description('Tags of every resource.')
+param tags object
+
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = {
+  name: name
+  location: location
+  tags: tags
+}
+
+@description('Its resource id.')
+output id string = identity.id
+
+@description('What roles are assigned to.')
+output principalId string = identity.properties.principalId
+
+@description('What a client names to act as this identity.')
+output clientId string = identity.properties.clientId

@@ -1,0 +1,117 @@
+"""What executions ask of Cosmos DB, counted: requests, request units by the double's model, and bytes that stay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from engine import activity, workflow
+from engine.definition import execution_id
+from engine.store.cosmos import CosmosStore
+from engine.store.cosmos_account import CosmosAccount
+from engine.testing import Environment
+from tests.cosmos_double import CosmosDouble
+from tests.store.cosmos_support import set_up
+from workflows.orders import Approval, Item, Order, approval, fulfil
+
+Story = Callable[[Environment], Awaitable[None]]
+ORDER = Order(
+    id="order-1",
+    customer="Ada",
+    amount=Decimal("120.50"),
+    items=[Item(sku="lamp", quantity=1), Item(sku="chair", quantity=4)],
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a story cost."""
+
+    requests: int
+    units: float
+    bytes: int
+
+
+@activity(name="costs_step")
+async def step(text: str) -> str:
+    """A step that brings something."""
+    return text
+
+
+@workflow(name="costs_one")
+async def one(text: str) -> str:
+    """One step."""
+    return await step(text)
+
+
+@workflow(name="costs_ten")
+async def ten(text: str) -> str:
+    """Ten steps, one after the other."""
+    for _ in range(10):
+        text = await step(text)
+    return text
+
+
+async def one_step(env: Environment) -> None:
+    """Start to end."""
+    await env.worker.drive((await env.client.start(one, "x")).execution)
+
+
+async def ten_steps(env: Environment) -> None:
+    """Start to end."""
+    await env.worker.drive((await env.client.start(ten, "x")).execution)
+
+
+async def order(env: Environment) -> None:
+    """Charged and reserved, approved by a person, shipped in two parcels."""
+    execution = (await env.client.start(fulfil, ORDER)).execution
+    await env.worker.drive(execution)
+    decision = Approval(approved=True, by="Grace")
+    await env.worker.drive((await env.client.complete(execution.execution_id, approval, decision)).execution)
+
+
+async def expired_order(env: Environment) -> None:
+    """Nobody approves it: a sweep finds that its day is over, and the money goes back."""
+    await env.worker.drive((await env.client.start(fulfil, ORDER)).execution)
+    env.clock.advance(timedelta(days=1, seconds=1))
+    await env.worker.sweep()
+
+
+async def refused_start(env: Environment) -> None:
+    """An order that has been started before."""
+    await env.client.start(fulfil, ORDER)
+
+
+async def poll(env: Environment) -> None:
+    """How it stands."""
+    await env.client.poll(execution_id("fulfil", ORDER.id))
+
+
+async def heartbeat(env: Environment) -> None:
+    """A claim that is extended."""
+    execution = await env.store.inner.read(execution_id("fulfil", ORDER.id))
+    env.store.inner.usage.clear()  # type: ignore[attr-defined]
+    await env.store.replace(execution.leased("me", env.clock.now(), env.settings.lease, env.settings.skew))
+
+
+async def sweep(env: Environment) -> None:
+    """Nothing is due."""
+    await env.worker.sweep()
+
+
+async def count(story: Story, before: Story | None = None) -> Cost:
+    """Tell a story in a container of its own, after another one that isn't counted, and add up."""
+    async with CosmosDouble() as double:
+        container = set_up(double)
+        store = CosmosStore(CosmosAccount(double.endpoint, double.key))
+        async with Environment([fulfil, one, ten], store) as env:
+            await sweep(env)  # the first request of a process asks for more
+            if before is not None:
+                await before(env)
+            store.usage.clear()
+            await story(env)
+            size = sum(len(json.dumps(document)) for document in container.documents())
+            return Cost(store.usage.requests, round(store.usage.request_units), size)
