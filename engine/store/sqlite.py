@@ -11,6 +11,7 @@ import asyncio
 import concurrent.futures
 import json
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -232,11 +233,29 @@ class SqliteStore:
             if self._path != ":memory:":
                 Path(self._path).parent.mkdir(parents=True, exist_ok=True)
             db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.executescript("BEGIN IMMEDIATE;" + _SCHEMA + "COMMIT;")
+            try:
+                _use_wal(db)
+                db.execute("PRAGMA synchronous = NORMAL")
+                db.executescript("BEGIN IMMEDIATE;" + _SCHEMA + "COMMIT;")
+            except sqlite3.Error:
+                db.close()
+                raise
             self._connection = db
         return self._connection
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """Change a new file to WAL. Here SQLite doesn't wait for another process that does the same: it refuses at once."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _position(continuation: str) -> list[str]:
