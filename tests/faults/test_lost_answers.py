@@ -88,18 +88,9 @@ async def _run_on(env: Environment, id: str, store: WatchedStore) -> None:
     raise AssertionError("it never ended")
 
 
-async def _calls_of(one: object) -> list[Call]:
-    """What a run without faults asks of the store, from its first claim on."""
-    async with Environment([lost_everything, lost_swallows, lost_child]) as env:
-        id = await env.start(one)  # type: ignore[arg-type]
-        store = WatchedStore(env.store.inner)
-        await _run_on(env, id, store)
-        assert (await env.status(id)).execution.outcome == "completed"
-        return store.calls
-
-
-async def _same_end(one: object, expected: list[str], first: int, length: int, moment: str) -> None:
-    """A run in which the calls from `first` on, `length` of them, meet an unreachable store."""
+async def _same_end(one: object, expected: list[str], first: int, length: int, moment: str) -> bool:
+    """A run in which the calls from `first` on, `length` of them, meet an unreachable store. False if it ended before:
+    how many calls a run takes is not fixed, since what ends together is written together."""
     seen.clear()
     ledger.ran.clear()
     async with Environment([lost_everything, lost_swallows, lost_child]) as env:
@@ -115,40 +106,40 @@ async def _same_end(one: object, expected: list[str], first: int, length: int, m
 
         setattr(store, moment, lose)
         await _run_on(env, id, store)
-        where = f"lost {moment} call {first}, {store.calls[first].method}"
-        assert lost, f"never {where}"
+        where = f"lost {moment} call {first} of {[call.method for call in store.calls]}"
         assert (await env.status(id)).value() == expected, where
         assert seen == [], where
         await check_history(env, id)
         chunks = (await env.store.inner.load(id)).chunks
         ended = [event.step for c in chunks for event in c.decoded() if isinstance(event, StepResolved)]
         assert len(ended) == len(set(ended))
+        return lost > 0
+
+
+async def _lose_any(one: object, expected: list[str], length: int, moment: str, stride: int = 1) -> int:
+    """Lose the first calls of a run, then later ones, until the run is over before. Returns where that was."""
+    first = 0
+    while await _same_end(one, expected, first, length, moment):
+        first += stride
+    return first
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_an_answer_lost_at_any_call_changes_nothing(moment: str) -> None:
     """H7: before and after the effect of each call of the scenario; one run, no lost and no doubled entry."""
-    calls = await _calls_of(lost_everything)
-    assert {call.method for call in calls} >= {"due", "replace", "load", "append", "commit", "signal", "create"}
-    for call in calls:
-        if moment == "before" or call.method not in ("read", "load", "due", "read_inbox"):
-            await _same_end(lost_everything, EXPECTED, call.number, 1, moment)
+    assert await _lose_any(lost_everything, EXPECTED, 1, moment) > 10
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_store_away_for_a_while_changes_nothing(moment: str) -> None:
     """L9: away from any call on, for several; then back: it ends with no manual step."""
-    calls = await _calls_of(lost_everything)
-    for first in range(0, len(calls), 3):
-        await _same_end(lost_everything, EXPECTED, first, 7, moment)
+    assert await _lose_any(lost_everything, EXPECTED, 7, moment, stride=3) > 10
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_code_that_swallows_everything_never_meets_an_error_of_the_store(moment: str) -> None:
     """M7: `except BaseException` around each wait, in a loop: the result is right."""
-    calls = await _calls_of(lost_swallows)
-    for call in calls:
-        await _same_end(lost_swallows, ["flaky", "a", "value", "b"], call.number, 1, moment)
+    assert await _lose_any(lost_swallows, ["flaky", "a", "value", "b"], 1, moment) > 5
 
 
 async def test_errors_of_the_store_reach_a_client_as_such() -> None:
