@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 import azure.functions as func
@@ -11,6 +12,11 @@ from workflows import WORKFLOWS
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
 runtime = Runtime.from_environment(WORKFLOWS, os.environ)
+
+if os.environ.get("AZURE_FUNCTIONS_ENVIRONMENT") != "Development" and logging.lastResort is not None:
+    # The platform drops what a worker logs while none of its invocations runs, as a drive does that goes on after its
+    # batch, or a thread. It keeps what stands on stderr, and this writes warnings and errors there.
+    logging.getLogger("engine").addHandler(logging.lastResort)
 
 
 @app.route("workflows/{name}", methods=["POST"])
@@ -113,7 +119,7 @@ def _request(req: func.HttpRequest) -> http.Request:
 
 
 def _response(answer: http.Response) -> func.HttpResponse:
-    headers = dict(answer.headers)
+    headers = {"Cache-Control": "no-store", **answer.headers}
     return func.HttpResponse(
         answer.body, status_code=answer.status, mimetype=headers.pop("Content-Type"), headers=headers
     )

@@ -110,6 +110,10 @@ param maxClaims int = 5
 @minValue(1)
 param maxDrives int = 64
 
+@description('Seconds that an instance\'s event loop may stand still before a warning names the code that blocks it. 0: nobody looks.')
+@minValue(0)
+param blockedSeconds int = 10
+
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 var tags = {
   'azd-env-name': environmentName
@@ -268,6 +272,7 @@ module functionApp 'modules/function-app.bicep' = {
     skewSeconds: skewSeconds
     maxClaims: maxClaims
     maxDrives: maxDrives
+    blockedSeconds: blockedSeconds
   }
 }
 

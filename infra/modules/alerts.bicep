@@ -1,5 +1,5 @@
 // What somebody has to know: executions that need a person, work that is not done in time, triggers that fail, and
-// requests that Cosmos DB turns away. The words that the queries look for are the engine's: a test compares them.
+// requests that Cosmos DB turns away. A test makes the engine write each of these messages, and asks the queries.
 
 @description('What the names of the alerts start with.')
 param prefix string
@@ -37,7 +37,7 @@ var lookFor = [
     threshold: 0
     query: '''
 traces
-| where message has 'suspended:' and message has 'times in a row without any progress'
+| where message matches regex 'execution [0-9a-f]{32}: suspended: ' and message has 'times in a row without any progress'
 '''
   }
   {
@@ -48,7 +48,7 @@ traces
     threshold: 0
     query: '''
 traces
-| where severityLevel >= 3 and message has 'suspended:' and message !has 'times in a row without any progress'
+| where message matches regex 'execution [0-9a-f]{32}: suspended: ' and message !has 'times in a row without any progress'
 '''
   }
   {
@@ -59,20 +59,31 @@ traces
     threshold: 0
     query: '''
 traces
-| where message has 'the oldest is'
+| where message has 'sweep: executions are due'
 | parse message with * 'the oldest is ' overdue:double ' s overdue'
 | where overdue > MAX_OVERDUE
 '''
   }
   {
     name: 'left-alone'
-    text: 'Executions of a workflow, version or schema that this deployment doesn\'t have. Deploy the version that does.'
+    text: 'Executions of a workflow, version or schema that this deployment doesn\'t have, or that can\'t be read at all. Deploy the version that can.'
     severity: 2
     minutes: 15
     threshold: 0
     query: '''
 traces
 | where message has 'is left alone'
+'''
+  }
+  {
+    name: 'blocked'
+    text: 'Code that blocks the event loop: no heartbeat is sent meanwhile, leases lapse, steps run again. The message names it.'
+    severity: 3
+    minutes: 15
+    threshold: 0
+    query: '''
+traces
+| where message has 'the event loop has stood still'
 '''
   }
   {

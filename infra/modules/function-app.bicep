@@ -85,6 +85,9 @@ param maxClaims int
 @description('Executions that one process drives at a time.')
 param maxDrives int
 
+@description('Seconds that the event loop may stand still before a warning.')
+param blockedSeconds int
+
 resource plan 'Microsoft.Web/serverfarms@2024-11-01' = {
   name: planName
   location: location
@@ -187,6 +190,7 @@ resource settings 'Microsoft.Web/sites/config@2024-11-01' = {
     ENGINE_SKEW_SECONDS: string(skewSeconds)
     ENGINE_MAX_CLAIMS: string(maxClaims)
     ENGINE_MAX_DRIVES: string(maxDrives)
+    ENGINE_BLOCKED_SECONDS: string(blockedSeconds)
     ENGINE_SIGNING_KEY: signingKey
     // The worked examples write down their side effects here. It goes with them.
     LEDGER_FILE: '/tmp/ledger.sqlite'

@@ -41,13 +41,3 @@ def trigger(function: str) -> dict[str, object]:
                 if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("_trigger"):
                     return {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
     raise LookupError(f"function_app.py has no function {function} with a trigger")
-
-
-def texts() -> set[str]:
-    """Every text in the code that runs in Azure, in pieces as its f-strings have them."""
-    return {
-        node.value
-        for path in sources()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }

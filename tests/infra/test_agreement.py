@@ -1,4 +1,4 @@
-"""Containers, leases, roles and alerts in Bicep agree with the code that uses them."""
+"""Containers, leases and roles in Bicep agree with the code that uses them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.infra.bicep import INFRA, BicepFile, Each, OneOf, read
-from tests.infra.code import texts, trigger
+from tests.infra.bicep import INFRA, BicepFile, OneOf, read, read_parameters
+from tests.infra.code import ROOT, trigger
 
 COSMOS = read(INFRA / "modules/cosmos.bicep")
 APP = read(INFRA / "modules/function-app.bicep")
@@ -120,31 +120,21 @@ def test_nothing_takes_keys() -> None:
         assert "listKeys" not in path.read_text("utf-8"), path.name
 
 
-def test_alerts_look_for_what_the_engine_writes() -> None:
-    alerts = read(INFRA / "modules/alerts.bicep")
-    written = texts()
-    looked_for = set()
-    for alert in alerts.of("var")["lookFor"].value:
-        looked_for |= set(re.findall(r"has '([^']+)'", alert["query"]))
-        looked_for |= {piece.strip() for piece in re.findall(r"'([^']+)'", alert["query"]) if "overdue" in piece}
-    assert len(looked_for) >= 5
-    missing = {words for words in looked_for if not any(words in text for text in written)}
-    assert missing == set()
-
-
-def test_alerts_watch_functions_that_there_are() -> None:
-    queries = " ".join(alert["query"] for alert in read(INFRA / "modules/alerts.bicep").of("var")["lookFor"].value)
-    named = set(re.findall(r"name == '(\w+)'", queries))
-    for names in re.findall(r"name in \(([^)]+)\)", queries):
-        named |= set(re.findall(r"'(\w+)'", names))
-    assert named == {"drive_changes", "sweep"}
-    for name in named:
-        trigger(name)
-
-
-def test_every_alert_tells_the_people() -> None:
-    alerts = read(INFRA / "modules/alerts.bicep").of("resource")
-    queries = alerts["queries"].value
-    assert isinstance(queries, Each)
-    assert queries.body["properties"]["actions"] == {"actionGroups": ["people.id"]}
-    assert alerts["throttling"].value["properties"]["actions"] == [{"actionGroupId": "people.id"}]
+def test_dev_and_prod_are_as_described() -> None:
+    """The two columns of docs/operations.md, from the parameter files and the template's own defaults."""
+    defaults = {name: param.value for name, param in MAIN.of("param").items()}
+    document = (ROOT / "docs/operations.md").read_text("utf-8")
+    for column, environment in enumerate(("dev", "prod")):
+        values = defaults | read_parameters(INFRA / f"main.{environment}.bicepparam")[1]
+        serverless = values["cosmosCapacity"] == "serverless"
+        described = {
+            "Cosmos DB": "serverless" if serverless else f"autoscale up to {values['cosmosMaxThroughput']:,} RU/s",
+            "instances that wait for the feed": str(values["alwaysReadyFeed"]),
+            "backup": values["backupTier"].removeprefix("Continuous").replace("Days", " days"),
+            "network": "private endpoints" if values["privateNetworking"] else "public",
+        }
+        for what, said in described.items():
+            (row,) = re.findall(rf"^\| {what} \| (.+) \| (.+) \|$", document, re.MULTILINE)
+            assert row[column] == said
+        assert values["siteUpdateStrategy"] == "RollingUpdate"
+    assert values["alwaysReadyFeed"] >= 1, "in production a change never waits for an instance"

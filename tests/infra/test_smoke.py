@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import re
-import subprocess
-import sys
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,27 +11,13 @@ from typing import Any
 import pytest
 
 from tests.infra.code import ROOT
+from tests.infra.local_host import Address, local_host
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the app's functions on a host of its own."""
-    folder = tmp_path_factory.mktemp("host")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "devhost", "--no-auth", "--port", "0", "--data", str(folder / "data.sqlite")],
-        cwd=ROOT,
-        env={**os.environ, "LEDGER_FILE": str(folder / "ledger.sqlite")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        found = next(match for line in process.stdout if (match := re.search(r"http://[\w.]+:\d+", line)))
-        yield f"{found[0]}/api"
-    finally:
-        process.terminate()
-        process.communicate()
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    with local_host(tmp_path_factory.mktemp("host")) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +30,13 @@ def smoke() -> Any:
     return module
 
 
-def test_an_order_runs_through(host: str, smoke: Any) -> None:
-    assert smoke.main(host, "no key", patience=20, pause=0.1).endswith(": completed")
+def test_an_order_runs_through(host: Address, smoke: Any) -> None:
+    assert smoke.main(host.url, host.key, patience=20, pause=0.1).endswith(": completed")
+
+
+def test_a_wrong_key_is_an_error_at_once(host: Address, smoke: Any) -> None:
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        smoke.main(host.url, "no key", patience=20, pause=0.1)
 
 
 def test_nobody_there_is_an_error(smoke: Any) -> None:

@@ -18,6 +18,8 @@ from tests.store.cosmos_support import set_up
 from workflows.orders import Approval, Item, Order, approval, fulfil
 
 Story = Callable[[Environment], Awaitable[None]]
+NEVER = 1e12
+PAGE = 100
 ORDER = Order(
     id="order-1",
     customer="Ada",
@@ -100,6 +102,37 @@ async def heartbeat(env: Environment) -> None:
 async def sweep(env: Environment) -> None:
     """Nothing is due."""
     await env.worker.sweep()
+
+
+class FedOrders:
+    """So many orders at once, brought to their end by the change feed alone, with a checkpoint after each page."""
+
+    def __init__(self, orders: int) -> None:
+        self.orders = orders
+
+    async def begin(self, env: Environment) -> None:
+        """Take the feed's one range, and find it empty."""
+        self._feed = env.store.inner.change_feed()
+        (lease,) = await self._feed.leases()
+        self._lease = await self._feed.renew(lease, "me", NEVER, None)
+        await self._feed.read(lease.range, None, PAGE)
+
+    async def run(self, env: Environment) -> None:
+        """The orders, from start to end."""
+        orders = [ORDER.model_copy(update={"id": f"order-{number}"}) for number in range(self.orders)]
+        ids = [(await env.client.start(fulfil, each)).execution.execution_id for each in orders]
+        await self._read(env)
+        for id in ids:
+            await env.client.complete(id, approval, Approval(approved=True, by="Grace"))
+        await self._read(env)
+
+    async def _read(self, env: Environment) -> None:
+        while True:
+            documents, behind = await self._feed.read(self._lease.range, self._lease.continuation, PAGE)
+            if not documents:
+                return
+            await env.worker.drive_changes(documents)
+            self._lease = await self._feed.renew(self._lease, "me", NEVER, behind)
 
 
 async def count(story: Story, before: Story | None = None) -> Cost:

@@ -10,11 +10,20 @@ from typing import Any
 
 import azure_functions_runtime as worker
 
-from engine.store.sqlite import FEED_RANGES, SqliteStore
+from engine.store.base import Store
 from tests.worker.messages import Message, http_data, invocation, json_data, request
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "https://app.example/api"
+SYSTEM_FIELDS = {
+    "_rid": "r9sTAKdcjHIBAAAAAAAAAA==",
+    "_self": "dbs/r9sTAA==/colls/r9sTAKdcjHI=/docs/r9sTAKdcjHIBAAAAAAAAAA==/",
+    "_etag": '"00000000-0000-0000-0000-000000000000"',
+    "_attachments": "attachments/",
+    "_ts": 1_800_000_000,
+    "_lsn": 7,
+}
+"""What Cosmos DB adds to each document, where the store beneath doesn't."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +40,16 @@ class InvocationFailed(Exception):
 
 
 class WorkerHost:
-    """The functions of the app in the worker, over the store in a SQLite file."""
+    """The functions of the app in the worker. `store` is where the app keeps its documents: the host reads the change
+    feed of that, and closes it."""
 
-    def __init__(self, data: Path) -> None:
-        self._store = SqliteStore(data)
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._feed = store.change_feed()
         self._read: dict[str, str] = {}
         self.functions: dict[str, Message] = {}
+        self.invoked: set[str] = set()
+        """The functions that have run to their end."""
 
     async def start(self) -> None:
         """Index and load, as at the start of an instance. Raises RuntimeError with what the worker says."""
@@ -67,6 +80,7 @@ class WorkerHost:
         Returns the ids of the documents."""
         seen: list[str] = []
         while batch := await self._changes():
+            assert all(SYSTEM_FIELDS.keys() <= document.keys() for document in batch)
             seen += [document["id"] for document in batch]
             await self.deliver(json.dumps(batch))
         return seen
@@ -87,10 +101,10 @@ class WorkerHost:
         return next(binding for binding in bindings if binding["type"].endswith("Trigger"))
 
     async def _changes(self) -> list[dict[str, Any]]:
-        feed, batch = self._store.change_feed(), []
-        for number in map(str, range(FEED_RANGES)):
-            documents, self._read[number] = await feed.read(number, self._read.get(number), 100)
-            batch += [{**document, "_rid": "r==", "_self": "dbs/…", "_ts": 1_800_000_000} for document in documents]
+        batch = []
+        for lease in await self._feed.leases():
+            documents, self._read[lease.range] = await self._feed.read(lease.range, self._read.get(lease.range), 100)
+            batch += [SYSTEM_FIELDS | document for document in documents]
         return batch
 
     async def _invoke(self, name: str, data: Message) -> Any:
@@ -98,6 +112,7 @@ class WorkerHost:
         answer = await worker.invocation_request(invocation(function.function_id, self.trigger(name)["name"], data))
         if not answer.result.status:
             raise InvocationFailed(answer.result.exception.message)
+        self.invoked.add(name)
         return answer.return_value
 
     def _route(self, method: str, path: str) -> tuple[str, dict[str, str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Unavailable
+from engine.store.sqlite import SqliteStore
 from tests.worker.host import InvocationFailed, WorkerHost
 from tests.worker.test_worker import ORDER
 
@@ -52,6 +53,6 @@ async def test_a_setting_that_makes_no_sense_is_named_at_the_start(
     running = sys.modules.pop("function_app")
     try:
         with pytest.raises(RuntimeError, match=setting):
-            await WorkerHost(tmp_path / "other.sqlite").start()
+            await WorkerHost(SqliteStore(tmp_path / "other.sqlite")).start()
     finally:
         sys.modules["function_app"] = running

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+import workflows
+from engine import Channel, workflow
 from tests.worker.host import ADDRESS, WorkerHost
 
 ORDER = {
@@ -86,6 +88,56 @@ async def test_an_order_from_start_to_end(host: WorkerHost) -> None:
 
     again = await host.http("POST", "/workflows/fulfil", ORDER)
     assert (again.status, again.body["result"]) == (200, ended.body["result"])
+
+
+async def test_an_order_from_start_to_end_over_cosmos(cosmos_host: WorkerHost) -> None:
+    """The worker, the SDK and the protocol are the real ones: only the host and the service are not."""
+    place = await _started(cosmos_host)
+    assert set(await cosmos_host.feed()) >= {"exec", "history::00000000"}
+    await cosmos_host.http("POST", f"{place}/deferreds/approval", {"approved": True, "by": "Grace"})
+    await cosmos_host.feed()
+    await cosmos_host.sweep()
+    ended = (await cosmos_host.http("GET", place)).body
+    assert (ended["outcome"], ended["result"]["approved_by"]) == ("completed", "Grace")
+    assert (await cosmos_host.http("DELETE", place)).status == 204
+
+
+remarks = Channel("worker.remarks", str)
+
+
+@workflow(name="worker_listens")
+async def listens() -> str:
+    """Ends with the first remark: the examples have no channel."""
+    return await remarks.receive()
+
+
+@pytest.fixture
+def listener(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more workflow in the app."""
+    monkeypatch.setattr(workflows, "WORKFLOWS", [*workflows.WORKFLOWS, listens])
+
+
+async def test_every_function_runs(listener: None, host: WorkerHost) -> None:
+    """Through every trigger that the app has."""
+    answer = await host.http("POST", "/workflows/worker_listens")
+    heard = answer.headers["location"].removeprefix(ADDRESS)
+    assert (await host.http("POST", f"{heard}/channels/worker.remarks", "quick, please")).status == 202
+    place = await _started(host)
+    await host.feed()
+    await host.sweep()
+    assert (await host.http("GET", "/executions?status=running")).body["executions"]
+    assert (await host.http("POST", f"{place}/resume")).status == 202
+    given = (await host.http("GET", f"{place}/deferreds/approval/token")).body
+    answer = {"approved": True, "by": "Grace"}
+    assert (await host.http("POST", f"{place}/deferreds/approval", answer)).status == 200
+    assert (await host.http("POST", given["url"].removeprefix(ADDRESS), answer)).status == 204  # the same again
+    assert (await host.http("POST", f"{place}/interrupt")).status == 202
+    await host.feed()
+    assert (await host.http("GET", heard)).body["result"] == "quick, please"
+    assert (await host.http("GET", place)).body["outcome"] == "interrupted"
+    assert (await host.http("POST", f"{heard}/terminate")).status == 409
+    assert (await host.http("DELETE", place)).status == 204
+    assert host.invoked == host.functions.keys()
 
 
 async def test_a_start_that_waits_is_driven_at_once(host: WorkerHost) -> None:

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Runs one order through a deployed app, from its start to its receipt: infra/order.sh GROUP APP URL, or without
+# arguments for the environment that azd has chosen. It asks az for the app's key, and keeps it to itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ $# = 0 ]; then
+    set -- "$(azd env get-value AZURE_RESOURCE_GROUP)" "$(azd env get-value AZURE_FUNCTION_APP_NAME)" \
+        "$(azd env get-value API_URL)"
+fi
+group=${1:?} app=${2:?} url=${3:?}
+
+# A new app has no keys before its host has started, and that waits for its roles.
+for try in 1 2 3 4 5 6 7 8 9 10; do
+    FUNCTION_KEY=$(az functionapp keys list --resource-group "$group" --name "$app" --query functionKeys.default \
+        --output tsv) && [ -n "$FUNCTION_KEY" ] && break
+    [ "$try" != 10 ] || { echo "app $app gives no key" >&2; exit 1; }
+    sleep "${PAUSE:-15}"
+done
+export FUNCTION_KEY
+exec python3 infra/smoke.py "$url"
