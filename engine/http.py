@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -134,8 +135,8 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
     async def work() -> Response:
         query = request.query
         limit = query.get("limit", "50")
-        if not limit.isdecimal() or not 1 <= int(limit) <= 500:
-            raise _Problem(400, "The request is not valid", f"limit is a number from 1 to 500, not {limit!r}")
+        if not re.fullmatch("[0-9]{1,3}", limit) or not 1 <= int(limit) <= 500:
+            raise _Problem(400, "The request is not valid", f"limit is a number from 1 to 500, not {limit[:20]!r}")
         stuck = query.get("stuck") == "true"
         filter = Filter(query.get("workflow"), query.get("status"), query.get("outcome"), stuck)
         page = await runtime.client.list(filter, int(limit), query.get("continuation"))

@@ -93,9 +93,10 @@ def _checked_endpoint(text: str, name: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise ValueError(
-            f"setting {name} has to hold a URL such as https://NAME.documents.azure.com:443/, not {text!r}"
-        )
+        shown = f"setting {name} has to hold a URL such as https://NAME.documents.azure.com:443/"
+        if "accountkey" in text.lower():
+            raise ValueError(f"{shown}; a connection string belongs into {CONNECTION_SETTING}")
+        raise ValueError(f"{shown}, not {text!r}")
     return text
 
 

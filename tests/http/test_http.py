@@ -178,6 +178,8 @@ async def test_keyed_deferreds_by_their_names(runtime: Runtime) -> None:
         ({"limit": "501"}, "limit"),
         ({"limit": "-1"}, "limit"),
         ({"limit": ""}, "limit"),
+        ({"limit": "9" * 5_000}, "limit"),
+        ({"limit": "٣"}, "limit"),
         ({"continuation": "x"}, "continuation"),
         ({"continuation": "[]"}, "continuation"),
         ({"continuation": "{}"}, "continuation"),

@@ -52,6 +52,12 @@ async def changed() -> str:
     return await signal
 
 
+@workflow(name="alerts_holds", suspend_on_failure=True)
+async def holds() -> str:
+    """Waits for someone to mend what it needs."""
+    return await broken_step()
+
+
 @workflow(name="alerts_fails")
 async def fails() -> str:
     """Ends as failed: an answer, not an alarm."""
@@ -75,6 +81,11 @@ async def _changed(env: Environment) -> None:
     env.deploy([changed, fails])
     await env.complete(id, signal, "go")
     assert (await env.drive(id)).execution.cause is not None
+
+
+async def _held(env: Environment) -> None:
+    """A step failed for good, and its workflow is one that waits then."""
+    assert (await env.drive(await env.start(holds))).execution.cause is not None
 
 
 async def _late(env: Environment) -> None:
@@ -134,6 +145,7 @@ async def _ordinary(env: Environment) -> None:
     [
         (_killed, {"quarantined"}),
         (_changed, {"suspended-by-fault"}),
+        (_held, {"suspended-by-fault"}),
         (_late, {"overdue"}),
         (_unknown, {"left-alone"}),
         (_unreadable, {"left-alone"}),
@@ -145,7 +157,7 @@ async def test_each_alert_sees_what_it_is_for(
     story: Callable[[Environment], Awaitable[None]], raised: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "engine")
-    async with Environment([waits, fails]) as env:
+    async with Environment([waits, holds, fails]) as env:
         await story(env)
     messages = [record.getMessage() for record in caplog.records]
     assert messages

@@ -51,6 +51,7 @@ def test_settings(settings: dict[str, str], expected: CosmosAccount | None):
         ({"COSMOS_KEY": KEY}, ["COSMOS_KEY", "COSMOS__accountEndpoint"]),
         ({"COSMOS__clientId": "c"}, ["COSMOS__clientId", "COSMOS__accountEndpoint"]),
         ({"COSMOS__accountEndpoint": "name"}, ["COSMOS__accountEndpoint", "name"]),
+        ({"COSMOS__accountEndpoint": f"AccountEndpoint={URL};AccountKey={KEY}"}, ["connection string", "COSMOS"]),
         ({"COSMOS__accountEndpoint": "http://h:x"}, ["COSMOS__accountEndpoint", "URL"]),
         ({"COSMOS__accountEndpoint": "http://[h"}, ["COSMOS__accountEndpoint", "URL"]),
         ({"COSMOS__accountEndpoint": URL, "COSMOS_KEY": "!"}, ["COSMOS_KEY", "base64"]),
