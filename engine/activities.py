@@ -79,8 +79,8 @@ async def _run(step: ActivityStep, info: ActivityInfo, threads: concurrent.futur
         if activity.is_async:
             result = await activity.function(*args, **kwargs)
         else:
-            context = contextvars.copy_context()
-            call = lambda: context.run(activity.function, *args, **kwargs)  # noqa: E731
+            context, function = contextvars.copy_context(), activity.function
+            call = lambda: context.run(function, *args, **kwargs)  # noqa: E731
             result = await asyncio.get_running_loop().run_in_executor(threads, call)
         value, _ = activity.signature.result.round_trip(result)
     except asyncio.CancelledError as error:

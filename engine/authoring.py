@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import random
 import uuid
@@ -11,7 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
 from engine.activities import ActivityInfo, current_info
-from engine.definition import DEFAULT_PARALLEL, Activity, Options, Workflow, current_run
+from engine.definition import Activity, Workflow, current_run
+from engine.options import DEFAULT_PARALLEL, Options
 from engine.replay import Run
 from engine.retry import Retry
 from engine.steps import Outcome
@@ -124,12 +126,12 @@ class _WorkflowWords:
         version: executions go on with the version they were started with; register both while both are needed.
         idempotency_key: makes of the payload what it is about; starting twice with one key is starting once.
         max_parallel: activities of one execution that run at a time.
-        tags: text to find its executions by.
+        tags: texts by name, shown with each of its executions.
         suspend_on_failure: an activity that fails for good suspends the execution, and `resume` runs it again.
         time_limit: after which an execution is cancelled, compensated and failed with a TimeoutError.
         retention: how long a finished execution is kept; for ever, unless given.
         """
-        options = Options(max_parallel, dict(tags or {}), suspend_on_failure, time_limit, retention)
+        options = Options(max_parallel, {} if tags is None else tags, suspend_on_failure, time_limit, retention)
 
         def decorate(function: Callable[..., Awaitable[Any]]) -> Workflow[Any, Any]:
             return Workflow(function, name, version, idempotency_key, options)
@@ -190,8 +192,10 @@ def compensate(undo: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwa
     """
     run = _run("compensate()")
     if not callable(undo):
-        raise TypeError(f"compensate() takes a function and its arguments, compensate(refund, payment), not {undo!r}")
-    run.compensate(lambda: undo(*args, **kwargs))
+        raise TypeError(
+            f"compensate() takes a function and its arguments, compensate(refund, payment), not {_given(undo)}"
+        )
+    run.compensate(lambda: _awaitable(undo(*args, **kwargs), f"compensate({_name_of(undo)}, …)"))
 
 
 def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:
@@ -200,7 +204,21 @@ def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:
     run = _run("finalizer()")
     if not callable(last):
         raise TypeError(f"finalizer() takes an async function of the outcome, not {last!r}")
-    run.finalize(last)
+    run.finalize(lambda outcome: _awaitable(last(outcome), f"finalizer({_name_of(last)})"))
+
+
+def _awaitable(made: Any, call: str) -> Awaitable[Any]:
+    if not inspect.isawaitable(made):
+        raise TypeError(f"{call} takes an activity or an async function; this one gave a {type(made).__name__}")
+    return made
+
+
+def _given(argument: object) -> str:
+    return "the coroutine of a call" if inspect.iscoroutine(argument) else repr(argument)
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__name__", function))
 
 
 activity = _ActivityWords()

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
-import hashlib
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, overload
-from urllib.parse import quote
 
 from engine import tokens
 from engine.codec import Codec, Signature, type_hints
 from engine.errors import InvalidInput
 from engine.loop import DurableLoop
+from engine.names import checked_name
+from engine.names import execution_id as execution_id
+from engine.names import is_execution_id as is_execution_id
+from engine.options import Options
 from engine.retry import NEVER, Retry
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-MAX_NAME = 200
-"""Characters in the name of a workflow, an activity or a deferred."""
-MAX_QUOTED_NAME = 900
-"""Characters that such a name takes in a document's id, which may have 1,023 bytes."""
-DEFAULT_PARALLEL = 64
-"""Activities of one execution that run at a time, unless its workflow says otherwise."""
 
 
 class Steps(Protocol):
@@ -45,6 +40,18 @@ class Steps(Protocol):
     def take(self, channel: Channel[Any]) -> Coroutine[Any, Any, Any]: ...
 
 
+class StandIns(Protocol):
+    """What runs in place of activities' own functions, in tests."""
+
+    def function_of(self, activity: Activity[Any, Any]) -> Callable[..., Any]: ...
+
+    def is_async(self, activity: Activity[Any, Any]) -> bool: ...
+
+
+stand_ins: contextvars.ContextVar[StandIns | None] = contextvars.ContextVar("stand_ins", default=None)
+"""In the context of a driver: what its activities run, if not their own functions."""
+
+
 def current_run() -> Any:
     """The run whose code is being executed, or None outside of workflow code."""
     loop = asyncio._get_running_loop()
@@ -58,6 +65,8 @@ class Activity(Generic[P, R]):
     the plain function.
     """
 
+    _names: ClassVar[set[str]] = set()
+
     def __init__(
         self,
         function: Callable[P, R] | Callable[P, Awaitable[R]],
@@ -66,31 +75,59 @@ class Activity(Generic[P, R]):
         timeout: timedelta | None,
         raises: Sequence[type[BaseException]],
     ) -> None:
-        if not callable(function) or inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        generates = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
+        if not inspect.isroutine(function) or generates:
             raise TypeError(f"@activity takes a function or an async function, not {function!r}")
+        if retry is not None and not isinstance(retry, Retry):
+            raise TypeError(f"retry= takes a Retry, such as Retry(max_attempts=3), not {retry!r}")
+        if timeout is not None and not isinstance(timeout, timedelta):
+            raise TypeError(f"the timeout of an activity is a timedelta, not {timeout!r}")
         if timeout is not None and timeout <= timedelta(0):
             raise ValueError(f"the timeout of an activity is more than zero, not {timeout}")
+        if not isinstance(raises, Sequence):
+            raise TypeError(f"raises= takes a list of exception classes, not {raises!r}")
         for declared in raises:
-            if not issubclass(declared, Exception) or issubclass(declared, StopIteration | StopAsyncIteration):
+            if not (isinstance(declared, type) and issubclass(declared, Exception)) or issubclass(
+                declared, StopIteration | StopAsyncIteration
+            ):
                 raise TypeError(f"raises= takes exception classes that a coroutine may raise, not {declared!r}")
         functools.update_wrapper(cast(Any, self), function)
-        self.function = function
+        self.original = function
         self.name = checked_name(name or function.__name__, "activity")
         self.retry = retry or NEVER
         self.timeout = timeout
         self.raises = tuple(raises)
-        self.is_async = inspect.iscoroutinefunction(function)
+        self._is_async = inspect.iscoroutinefunction(function)
+        self._shown = repr(self)
+        Activity._names.add(self.name)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What an attempt runs: the author's function, or what stands in for it in a test."""
+        others = stand_ins.get()
+        return self.original if others is None else others.function_of(self)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `function` is async; if it isn't, it runs in a thread."""
+        others = stand_ins.get()
+        return self._is_async if others is None else others.is_async(self)
 
     @functools.cached_property
     def signature(self) -> Signature:
         """How arguments and result are stored. Built at first use, when every annotation can be resolved."""
-        return Signature(self.function, f"activity {self.name}")
+        return Signature(self.original, f"activity {self.name}")
+
+    @classmethod
+    def names(cls) -> set[str]:
+        """The names of all activities that were declared in this process."""
+        return set(cls._names)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         run = current_run()
         if run is None:
-            return cast(Coroutine[Any, Any, R], self.function(*args, **kwargs))
-        return cast(Steps, run).perform(self, args, kwargs)
+            return cast(Coroutine[Any, Any, R], self.original(*args, **kwargs))
+        return _named(cast(Steps, run).perform(self, args, kwargs), self._shown)
 
     def __repr__(self) -> str:
         return f"<activity {self.name}>"
@@ -212,35 +249,6 @@ class Channel(Generic[R]):
         return f"<channel {self.name}>"
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a workflow's author may set for all of its executions.
-
-    max_parallel: activities of one execution that run at a time.
-    suspend_on_failure: an activity that fails for good suspends the execution; `resume` runs it again.
-    time_limit: after which the execution is cancelled, compensated and failed.
-    retention: how long a finished execution is kept; for ever, unless given.
-    """
-
-    max_parallel: int = DEFAULT_PARALLEL
-    tags: Mapping[str, str] = field(default_factory=dict)
-    suspend_on_failure: bool = False
-    time_limit: timedelta | None = None
-    retention: timedelta | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("time_limit", "retention"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, timedelta):
-                raise TypeError(f"{name} is a timedelta, not {value!r}")
-            if value is not None and value <= timedelta(0):
-                raise ValueError(f"{name} is more than zero, not {value}")
-        if not isinstance(self.max_parallel, int) or self.max_parallel < 1:
-            raise ValueError(f"max_parallel is a number of at least 1, not {self.max_parallel!r}")
-        if not all(isinstance(text, str) for tag in self.tags.items() for text in tag):
-            raise TypeError(f"tags are texts by name, not {dict(self.tags)!r}")
-
-
 class Workflow(Generic[P, R]):
     """An async function that survives crashes, deployments and waiting. Made by `@workflow`."""
 
@@ -257,6 +265,13 @@ class Workflow(Generic[P, R]):
         parameters = list(inspect.signature(function).parameters.values())
         if len(parameters) > 1 or any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
             raise TypeError(f"workflow {function.__name__} takes one payload or none: put several values in one model")
+        if not isinstance(version, str) or not version:
+            raise TypeError(f"the version of workflow {function.__name__} is text and not empty, not {version!r}")
+        if idempotency_key is not None and not callable(idempotency_key):
+            raise TypeError(
+                f"idempotency_key= takes a function of the payload, as in lambda order: order.id, not "
+                f"{idempotency_key!r}"
+            )
         functools.update_wrapper(cast(Any, self), function)
         self.function = function
         self.name = checked_name(name or function.__name__, "workflow")
@@ -331,40 +346,30 @@ class Workflow(Generic[P, R]):
     def _descend(
         self, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any], waits: bool, abandon: bool
     ) -> Coroutine[Any, Any, Any]:
-        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        try:
+            bound = inspect.signature(self.function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"workflow {self.name}: {error}") from None
         bound.apply_defaults()
         payload = next(iter(bound.arguments.values()), None)
-        return cast(Steps, run).descend(self, payload, waits, abandon)
+        return _named(cast(Steps, run).descend(self, payload, waits, abandon), repr(self))
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} version {self.version}>"
 
 
-def execution_id(workflow: str, key: str) -> str:
-    """The first 16 bytes, in hex, of SHA-256 of `<workflow>-<idempotency key>`."""
-    return hashlib.sha256(f"{workflow}-{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def is_execution_id(text: str) -> bool:
-    """Whether `text` has the form of an execution's id."""
-    return re.fullmatch(r"[0-9a-f]{32}", text) is not None
-
-
-def checked_name(name: str, what: str, numbered: bool = True) -> str:
-    """`name`, if it may name a step, of which there may be several (`numbered`). Raises ValueError with the rule."""
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
-        raise ValueError(f"the name of a {what} is 1 to {MAX_NAME} printable characters, not {name!r}")
-    if len(quote(name, safe="")) > MAX_QUOTED_NAME:
-        raise ValueError(f"the name of a {what} has at most {MAX_QUOTED_NAME} characters in its quoted form: {name!r}")
-    if numbered and "#" in name:
-        raise ValueError(f"the name of a {what} may not contain '#', which numbers its calls: {name!r}")
-    return name
+def _named(call: Coroutine[Any, Any, R], name: str) -> Coroutine[Any, Any, R]:
+    """The coroutine of a call, under the name by which Python warns if nobody awaits it."""
+    cast(Any, call).__qualname__ = name
+    return call
 
 
 class Registry:
     """The workflows of an app, by name and version. The last one given of a name is the one that starts run."""
 
     def __init__(self, workflows: Sequence[Workflow[Any, Any]]) -> None:
+        if isinstance(workflows, Workflow):
+            raise TypeError(f"a registry takes a list of workflows: [{workflows.name}]")
         self._versions: dict[tuple[str, str], Workflow[Any, Any]] = {}
         self._current: dict[str, Workflow[Any, Any]] = {}
         for workflow in workflows:

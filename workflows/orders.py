@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from pydantic import BaseModel, Field
 
-from engine import Deferred, Failure, Retry, activity, workflow
+from engine import Deferred, Failure, Retry, activity, compensate, workflow
 from workflows.ledger import note
 
 APPROVAL_DEADLINE = timedelta(days=1)
@@ -97,15 +97,14 @@ async def ship(order: Order, item: Item) -> Parcel:
 async def fulfil(order: Order) -> Receipt:
     """From payment to parcels. The same order id is the same execution, however often it is started."""
     payment = await charge(order)
+    compensate(refund, payment)  # if it fails or is interrupted from here on
     await reserve(order)
     try:
         async with asyncio.timeout(APPROVAL_DEADLINE.total_seconds()):
             decision = await approval
     except TimeoutError:
-        await refund(payment)
         raise OrderExpired(order=order.id) from None
     if not decision.approved:
-        await refund(payment)
         raise OrderRejected(order=order.id, by=decision.by)
     async with asyncio.TaskGroup() as group:
         shipping = [group.create_task(ship(order, item)) for item in order.items]

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import Fault, UnknownWorkflow
-from engine.testing.replayer import replay
+from engine.guard.modules import Unreadable, workflows_of
+from engine.testing.replayer import NoRecording, replay
+
+USAGE = "usage: python -m engine.testing MODULE RECORDING [RECORDING …]\n"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Replay recordings against the WORKFLOWS of a module. Returns the exit code: 1 if one no longer replays."""
+    """Replay recordings against the WORKFLOWS of a module. Returns the exit code: 1 if one no longer replays, 2 for
+    what can't be read."""
     if len(arguments) < 2:
-        sys.stderr.write("usage: python -m engine.testing MODULE RECORDING [RECORDING …]\n")
+        sys.stderr.write(USAGE)
         return 2
-    sys.path.insert(0, "")
-    workflows = importlib.import_module(arguments[0]).WORKFLOWS
+    try:
+        workflows = workflows_of(arguments[0])
+        recordings = [(name, Path(name).read_text()) for name in arguments[1:]]
+    except (Unreadable, OSError) as problem:
+        sys.stderr.write(f"{problem}\n{USAGE}")
+        return 2
     failures = 0
-    for name in arguments[1:]:
+    for name, recording in recordings:
         try:
-            replayed = replay(Path(name).read_text(), workflows)
-        except (Fault, UnknownWorkflow) as problem:
+            replayed = replay(recording, workflows)
+        except (Fault, UnknownWorkflow, NoRecording) as problem:
             failures += 1
             sys.stdout.write(f"{name}: {type(problem).__name__}: {problem}\n")
         else:

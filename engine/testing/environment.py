@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,12 +11,15 @@ from engine.client import Client, Status
 from engine.clock import FAR_FUTURE
 from engine.definition import Deferred, Registry, Workflow
 from engine.documents import Execution
+from engine.errors import Fault
 from engine.settings import Settings
 from engine.store.base import Filter, Store
 from engine.store.sqlite import SqliteStore
 from engine.store.wrapper import WatchedStore
 from engine.testing.clock import ManualClock
-from engine.worker import Worker
+from engine.testing.process import Fate, Process
+from engine.testing.replayer import export, replay
+from engine.testing.stage import Script, Stage, check_step
 
 TEST_SETTINGS = Settings(hold=timedelta(0))
 """No timer is waited for in memory: each one suspends, and the clock jumps to it."""
@@ -29,24 +32,43 @@ class Environment:
             status = await env.run(fulfil, order)
             assert status.value() == ...
 
-    `store` is a WatchedStore: its `calls` count, its hooks inject faults. `crash` drops the worker and whatever it
-    holds, as the end of a process does, and starts another.
+    activities: functions that run in place of activities, by their names.
+    evict: let go after every activity, so that each step is replayed by a driver that knows nothing.
+    workers: how many drive at once, each of which would like to have every execution.
+    replays: `finish` replays the history of what has ended, and raises the Fault that comes of it.
+
+    `store` is a WatchedStore: its `calls` count, its hooks inject faults. `fail` and `crash_at` plan what goes wrong in
+    a step, `crash` ends the worker now, `ran` tells which steps really ran.
     """
 
     def __init__(
-        self, workflows: Sequence[Workflow[Any, Any]], store: Store | None = None, settings: Settings = TEST_SETTINGS
+        self,
+        workflows: Sequence[Workflow[Any, Any]],
+        store: Store | None = None,
+        settings: Settings = TEST_SETTINGS,
+        *,
+        activities: Mapping[str, Callable[..., Any]] | None = None,
+        evict: bool = False,
+        workers: int = 1,
+        replays: bool = True,
+        fate: Fate | None = None,
     ) -> None:
         self.clock = ManualClock()
         self.settings = settings
         self.store = WatchedStore(store or SqliteStore(":memory:"))
         self.registry = Registry(workflows)
+        self._script = Script(activities or {}, evict)
+        self._replays = replays
+        self._fate = fate or Fate()
         self.worker = self.new_worker()
+        self._others = [self.new_worker() for _ in range(workers - 1)]
 
     async def __aenter__(self) -> Environment:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.worker.close(timedelta(0))
+        for worker in (self.worker, *self._others):
+            await worker.close(timedelta(0))
         await self.store.close()
 
     @property
@@ -54,14 +76,40 @@ class Environment:
         """A client that knows this environment's worker."""
         return Client(self.store, self.registry, self.settings, self.clock, self.worker)
 
-    def new_worker(self, store: Store | None = None) -> Worker:
+    def new_worker(self, store: Store | None = None) -> Process:
         """One more worker on the same store, or on one of its own around it."""
-        return Worker(store or self.store, self.registry, self.settings, self.clock)
+        worker = Process(store or self.store, self.registry, self.settings, self.clock, self._fate)
+        worker.stage = Stage(self._script, worker)
+        return worker
 
     def deploy(self, workflows: Sequence[Workflow[Any, Any]]) -> None:
         """Replace the code, as a deployment does, with a worker of its own."""
         self.registry = Registry(workflows)
         self.worker = self.new_worker()
+        self._others = [self.new_worker() for _ in self._others]
+
+    def ran(self, execution_id: str | None = None) -> list[str]:
+        """The steps that ran, of one execution or of all, in the order in which they began. Every attempt counts, also
+        one that was cut off; what is only replayed doesn't."""
+        return [info.step for info in self._script.ran if execution_id in (None, info.execution_id)]
+
+    def fail(self, step: str, error: BaseException, times: int | None = 1) -> None:
+        """Have the next attempts of a step raise `error` instead of running: so many, or (None) all. `step` is the
+        activity's name, or `name#2` for its second call in an execution. Raises ValueError for an unknown name."""
+        check_step(step)
+        self._script.failures[step] = error, times
+
+    def crash_at(self, step: str, *, after: bool = False) -> None:
+        """Have the worker die when it comes to that step, or (`after`) when the step has run and isn't recorded yet.
+        Another takes over. `step` as for `fail`."""
+        check_step(step)
+        self._script.deaths[step] = after
+
+    async def crash(self) -> None:
+        """The worker dies with whatever it holds, as at the end of a process; another takes its place, and the clock
+        moves on until the lease of the dead one has run out."""
+        self.worker.die()
+        await self._replace_the_dead()
 
     async def start(self, workflow: Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> str:
         """Start an execution, without driving it. Returns its id."""
@@ -73,7 +121,7 @@ class Environment:
 
     async def drive(self, execution_id: str) -> Status:
         """Let the worker drive the execution until it lets go, at the present time. Returns its status."""
-        await self.worker.drive(await self.store.inner.read(execution_id))
+        await self._drive([await self.store.inner.read(execution_id)], [self.worker])
         return await self.status(execution_id)
 
     async def status(self, execution_id: str) -> Status:
@@ -87,23 +135,57 @@ class Environment:
             ready = await self._ready()
             if not ready:
                 return
-            await asyncio.gather(*(self.worker.drive(execution) for execution in ready))
+            await self._drive(ready, [self.worker, *self._others])
         raise AssertionError(f"there was still something to do after {limit} rounds")
 
     async def finish(self, execution_id: str, limit: int = 10_000) -> Status:
         """Drive the execution and all others, moving the clock to whatever is due next, until this one has ended and
         owes nobody its end, or everything waits for the outside alone. Timeouts run out: use `settle` to stop at the
-        present time. Raises AssertionError if it doesn't come about within `limit` moves of the clock."""
+        present time. Raises AssertionError if it doesn't come about within `limit` moves of the clock, and a Fault if
+        what has ended can't be replayed."""
         for _ in range(limit):
             await self.settle(limit)
             execution = await self.store.inner.read(execution_id)
             if execution.is_complete:
+                await self._replay(execution)
                 return await self.status(execution_id)
             due = await self.store.inner.due(FAR_FUTURE, 1_000)
             if not due.executions:
                 return await self.status(execution_id)
             self.clock.jump(min(map(self._next_look, due.executions)) + timedelta(milliseconds=1))
         raise AssertionError(f"execution {execution_id} neither ended nor came to rest in {limit} moves of the clock")
+
+    async def _drive(self, executions: list[Execution], workers: list[Process]) -> None:
+        driving = [worker.drive(execution) for execution in executions for worker in workers]
+        endings = await asyncio.gather(*driving, return_exceptions=True)
+        cut_off = any(worker.is_dead for worker in workers)
+        for ending in endings:
+            if ending is not None and not (cut_off and isinstance(ending, asyncio.CancelledError)):
+                raise ending
+        if cut_off:
+            await self._replace_the_dead()
+
+    async def _replay(self, execution: Execution) -> None:
+        workflow = self.registry.find(execution.workflow, execution.version)
+        if not self._replays or workflow is None:
+            return
+        recording = await export(self.store.inner, execution.execution_id)
+        try:
+            await asyncio.to_thread(replay, recording, [workflow])
+        except Fault as fault:
+            fault.add_note(
+                "Its end was reached; this is what a replay of its history then met. The code depends on something "
+                "that isn't recorded: `python -m engine.guard` names the usual suspects."
+            )
+            raise
+
+    async def _replace_the_dead(self) -> None:
+        for worker in (self.worker, *self._others):
+            if worker.is_dead:
+                await worker.close(timedelta(0))
+        self.worker = self.new_worker() if self.worker.is_dead else self.worker
+        self._others = [self.new_worker() if other.is_dead else other for other in self._others]
+        self.clock.advance(self.settings.lease + self.settings.skew + timedelta(milliseconds=1))
 
     async def _ready(self) -> list[Execution]:
         """Executions in which there is something to do at the present time, the oldest first."""

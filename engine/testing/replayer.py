@@ -3,7 +3,7 @@
 recording = await export(store, execution_id)         # JSON text: keep it beside your tests
 replay(recording, WORKFLOWS)                          # raises NonDeterminism where the code has changed
 
-python -m engine.testing.replayer workflows recordings/*.json
+python -m engine.testing workflows recordings/*.json
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ from engine.errors import NonDeterminism, UnknownWorkflow
 from engine.replay import Run
 from engine.steps import Outcome
 from engine.store.base import Store
+
+
+class NoRecording(ValueError):
+    """A text that is no recording of an execution."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +47,23 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
     """Run today's code through a recording. Nothing is executed: activities give back what is recorded.
 
     Raises UnknownWorkflow if none has its name and version, and the Fault that would suspend the execution:
-    NonDeterminism where the code asks for something else, or ends otherwise than it did.
+    NonDeterminism where the code asks for something else, or ends otherwise than it did. NoRecording for a text that
+    `export` didn't make.
     """
-    parsed = json.loads(recording)
-    execution = Execution.from_document(parsed["execution"])
+    try:
+        parsed = json.loads(recording)
+        execution = Execution.from_document(parsed["execution"])
+        chunks = [Chunk.from_document(chunk) for chunk in parsed["history"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise NoRecording(f"this is no recording of an execution: {type(error).__name__}: {error}") from error
     workflow = Registry(workflows).find(execution.workflow, execution.version)
     if workflow is None:
         raise UnknownWorkflow(f"no workflow is named {execution.workflow!r} with version {execution.version!r}")
     run = Run(workflow, execution.execution_id, execution.payload or "null", execution.created_at, execution.ancestors)
     try:
         run.begin()
-        for chunk in parsed["history"]:
-            for event in Chunk.from_document(chunk).decoded():
+        for chunk in chunks:
+            for event in chunk.decoded():
                 run.apply(event)
         replayed = Replayed(run.outcome, [f"{step.kind} {step.id}" for step in run.open_steps()])
     finally:
@@ -74,3 +83,6 @@ def _compare(execution: Execution, replayed: Replayed) -> None:
             f"it had {execution.outcome} with {execution.completed_result}, but today's code has {today.kind} with "
             f"{today.value}"
         )
+    was, now = (error.type if error else None for error in (execution.error, today.error))
+    if was != now:
+        raise NonDeterminism(f"it had {execution.outcome} with {was}, but today's code has {today.kind} with {now}")

@@ -183,10 +183,11 @@ async def test_a_child_that_is_given_up_is_interrupted() -> None:
 
 
 async def test_an_abandoned_child_lives_on() -> None:
-    """child(): waited for while the parent lives, left alone when it ends."""
-    async with Environment(ALL) as env:
-        top = await env.start(leaves_it, "k")
-        await env.settle()
+    """child(): waited for while the parent lives, left alone when it ends; at every crash."""
+
+    async def scenario(env: Environment) -> None:
+        top = await env.start(leaves_it, "k", key="k")
+        await rest(env)
         await env.client.interrupt(top)
         assert (await env.finish(top)).execution.outcome == "interrupted"
         child = await only(env, leaf)
@@ -195,6 +196,8 @@ async def test_an_abandoned_child_lives_on() -> None:
         await env.complete(child.execution_id, answer, 2)
         assert (await env.finish(child.execution_id)).value() == 2
         await assert_at_rest(env)
+
+    await everywhere(ALL, journal, scenario)
 
 
 async def test_only_the_creator_interrupts_a_child() -> None:

@@ -154,6 +154,17 @@ async def many_shout(count: int) -> None:
 
 
 @workflow
+async def registers_sync_functions() -> None:
+    def forget(what: str) -> str:
+        return what
+
+    finalizer(lambda outcome: forget(outcome.kind))  # type: ignore[arg-type, return-value]
+    compensate(forget, "a")  # type: ignore[arg-type]
+    compensate(undo, "first")
+    raise Declined(code="no")
+
+
+@workflow
 async def misuses(how: str) -> str:
     try:
         if how == "call":
@@ -353,6 +364,17 @@ async def test_misuse_is_an_error_at_the_call(how: str, words: str) -> None:
     """A coroutine instead of a function, a text instead of a finalizer: TypeError that says what it takes."""
     async with Environment(ALL) as env:
         assert words in (await env.run(misuses, how)).value()
+
+
+async def test_what_gives_nothing_to_await_is_named() -> None:
+    """A plain function that is no activity: it is recorded which one, and what to pass instead; the others run."""
+    async with mortal(ALL, journal, None) as env:
+        status = await env.run(registers_sync_functions)
+        assert [error.message for error in status.execution.compensation_errors] == [
+            "compensate(forget, …) takes an activity or an async function; this one gave a str",
+            "finalizer(<lambda>) takes an activity or an async function; this one gave a str",
+        ]
+        assert journal.effects == ["undo first"]
 
 
 @pytest.mark.parametrize("word", [lambda: compensate(undo, "a"), lambda: finalizer(tell), workflow.cause])

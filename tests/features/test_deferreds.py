@@ -15,12 +15,13 @@ from engine import (
     Deferred,
     Failure,
     UnknownDeferred,
+    UnknownExecution,
     Workflow,
     activity,
     workflow,
 )
-from engine.definition import MAX_NAME
 from engine.events import StepResolved
+from engine.names import MAX_NAME
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.mortal import Journal, assert_replays, everywhere, rest
@@ -30,6 +31,7 @@ plain = Deferred("outside.plain", int)
 text = Deferred("outside.text", str)
 nothing = Deferred("outside.nothing", None)
 approval = Deferred("outside.approval", str)
+notes = Channel("outside.notes", str)
 ODD_KEYS = ["a/b", "a\\b", "a?b", "a#b", "a%2Fb", "%", "..", " ", "a+b", "a|b", "[x]", "]", "ü", "é", "日本", "🙂", ""]
 
 
@@ -120,6 +122,12 @@ async def cancels_and_awaits_again() -> list[Any]:
 @workflow
 async def takes_keyed(keys: list[str]) -> list[str]:
     return list(await asyncio.gather(*(approval[key].wait() for key in keys)))
+
+
+@workflow(idempotency_key=lambda order: order)
+async def hands_out_tokens(order: str) -> str:
+    await do(f"mail {approval.token()} {approval['boss'].token()}")
+    return f"{await approval} {await approval['boss']}"
 
 
 @workflow
@@ -283,6 +291,38 @@ async def test_many_large_values_at_once_are_all_received() -> None:
             await asyncio.gather(*(env.drive(id) for id in ids[start : start + 5]))
         for id in ids:
             assert (await env.status(id)).value() == value
+
+
+async def test_a_token_from_inside_is_the_one_from_outside() -> None:
+    """The outside derives it from the payload or the key, before there is an execution; each names one deferred; at
+    every crash."""
+
+    async def scenario(env: Environment) -> None:
+        tokens = [
+            approval.token_for(hands_out_tokens, "order"),
+            approval["boss"].token_for(hands_out_tokens, key="order"),
+        ]
+        with pytest.raises(UnknownExecution):
+            await env.client.complete_token(tokens[0], "yes")
+        await env.start(hands_out_tokens, "order")
+        await env.client.complete_token(tokens[0], "yes")
+        await rest(env)
+        assert set(journal.effects) == {f"mail {tokens[0]} {tokens[1]}"}
+        status = await env.client.complete_token(tokens[1], "surely")
+        assert (await env.finish(status.execution.execution_id)).value() == "yes surely"
+
+    await everywhere(ALL, journal, scenario)
+
+
+def test_a_token_needs_something_to_name() -> None:
+    """Inside, an execution; outside, a key: otherwise an error that says what to do."""
+    with pytest.raises(RuntimeError, match=r"elsewhere it is token_for\(workflow, payload\)"):
+        approval.token()
+    with pytest.raises(ValueError, match="workflow awaits derives no idempotency key: give one"):
+        approval.token_for(awaits)
+    for slip in (approval.wait, notes.receive):
+        with pytest.raises(RuntimeError, match=r"only be .* in a workflow"):
+            asyncio.run(slip())
 
 
 async def test_none_is_a_value() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from engine import Deferred, Workflow, activity, compensate, workflow
 from engine.clock import FAR_FUTURE
-from engine.definition import DEFAULT_PARALLEL
 from engine.http import describe
+from engine.options import DEFAULT_PARALLEL
 from engine.store.base import Filter
 from engine.testing import Environment
 from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, executions, mortal

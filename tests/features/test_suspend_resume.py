@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import AlreadyCompleted, Workflow, activity, compensate, workflow
+from engine import AlreadyCompleted, Outcome, Workflow, activity, compensate, finalizer, workflow
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.mortal import Journal, assert_replays, everywhere
@@ -84,6 +84,19 @@ async def gives_up_on_the_broken() -> str:
     return "mended"
 
 
+@workflow(suspend_on_failure=True)
+async def undoes_at_its_end(well: bool) -> str:
+    async def last(outcome: Outcome) -> None:
+        await do(f"end {outcome.kind}")
+
+    finalizer(last)
+    compensate(do, "undo")
+    mended = await fails_until_mended()
+    if not well:
+        raise ValueError("of its own")
+    return mended
+
+
 @workflow
 async def dies_after_a_step() -> None:
     await do("first")
@@ -122,6 +135,23 @@ async def test_a_failing_step_suspends_and_resume_runs_that_step_alone() -> None
         assert 2 <= journal.counts()["failed"] <= 4
         with pytest.raises(AlreadyCompleted):
             await env.client.resume(id)
+
+    await everywhere(ALL, journal, scenario)
+
+
+@pytest.mark.parametrize(("well", "after"), [(True, ["end completed"]), (False, ["undo", "end failed"])])
+async def test_a_suspension_is_no_end(well: bool, after: list[str]) -> None:
+    """Nothing is undone and no finalizer runs, until it has one; a failure of the body's own is; at every crash."""
+
+    async def scenario(env: Environment) -> None:
+        Stage.set()
+        id = await env.start(undoes_at_its_end, well, key="k")
+        assert (await env.finish(id)).execution.suspended
+        assert set(journal.effects) == {"failed"}
+        Stage.is_mended = True
+        await env.client.resume(id)
+        assert (await env.finish(id)).execution.outcome == ("completed" if well else "failed")
+        assert list(dict.fromkeys(journal.effects)) == ["failed", "mended", *after]
 
     await everywhere(ALL, journal, scenario)
 

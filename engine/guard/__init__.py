@@ -1,0 +1,276 @@
+"""The determinism guard: reads workflows' source, and names what a replay can't repeat.
+
+    python -m engine.guard workflows        # every workflow in a module's WORKFLOWS
+
+It sees a workflow's own function, what is defined inside of it, and the plain functions of the same app that these
+call. It reads names, not values: it misses what is hidden behind a variable, and what it finds is worth a look.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import collections
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+from engine.definition import Activity, Workflow
+from engine.guard.rules import CHANGES, FILE_METHODS, FILES, REPEATED, TAKES_ORDER, rule_for
+
+_MISSING = object()
+_COLLECTIONS = (list, dict, set, bytearray, collections.deque)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something in a workflow's source that a replay can't repeat."""
+
+    file: str
+    line: int
+    workflow: str
+    what: str
+    why: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: workflow {self.workflow}: {self.what} {self.why}; use {self.instead}"
+
+
+def check(workflows: Iterable[Workflow[Any, Any]]) -> list[Finding]:
+    """What is suspicious in the source of these workflows, in the order of the source."""
+    found: dict[Finding, None] = {}
+    for workflow in workflows:
+        for function in _reachable(workflow.function):
+            found |= dict.fromkeys(_Reader(workflow.name, function).findings())
+    return sorted(found, key=lambda f: (f.file, f.line))
+
+
+class _Reader(ast.NodeVisitor):
+    """Reads one function."""
+
+    def __init__(self, workflow: str, function: FunctionType) -> None:
+        self._workflow = workflow
+        self._function = function
+        self._file = inspect.getsourcefile(function) or "?"
+        self._first_line = function.__code__.co_firstlineno
+        self._imported: dict[str, str] = {}
+        """What the function itself imports: the full names by those that it uses."""
+        self._sets: set[str] = set()
+        self._found: list[Finding] = []
+
+    def findings(self) -> list[Finding]:
+        tree = _parse(self._function)
+        if tree is not None:
+            self.visit(tree)
+        return self._found
+
+    # -- names --
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            name = alias.asname or alias.name.partition(".")[0]
+            self._imported[name] = alias.name if alias.asname else name
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            self._imported[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self._judge(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if not self._judge(node):
+            self.generic_visit(node)
+
+    def _judge(self, node: ast.Name | ast.Attribute) -> bool:
+        name = self._qualified(node)
+        rule = rule_for(name) if name is not None else None
+        if name is not None and rule is not None and rule[0]:
+            self._note(node, name.removeprefix("builtins."), *rule)
+        return rule is not None
+
+    def _qualified(self, node: ast.Name | ast.Attribute) -> str | None:
+        """The full name of what `a.b.c` stands for, as far as the source and the function's module tell."""
+        root, attributes = _split(node)
+        if root is None:
+            return None
+        if root in self._imported:
+            return ".".join([self._imported[root], *attributes])
+        value = self._global(root)
+        return None if value is _MISSING else ".".join([_full_name(value, root), *attributes])
+
+    def _global(self, name: str) -> Any:
+        code = self._function.__code__
+        if name in self._imported or name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+            return _MISSING
+        return self._function.__globals__.get(name, getattr(builtins, name, _MISSING))
+
+    # -- calls --
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name | ast.Attribute):
+            value = _value(node.value.func, self._function)
+            if isinstance(value, Activity | Workflow) or inspect.iscoroutinefunction(value):
+                self._note(
+                    node.value, f"{ast.unparse(node.value.func)}()", "is never awaited, so it does nothing", "await"
+                )
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = node.func
+        if isinstance(called, ast.Name):
+            if called.id == "print" and self._global("print") is print:
+                self._note(node, "print()", REPEATED, "workflow.logger")
+            if called.id in TAKES_ORDER:
+                for argument in node.args:
+                    self._check_order(argument)
+        elif isinstance(called, ast.Attribute):
+            if called.attr in FILE_METHODS:
+                self._note(node, f"….{called.attr}()", FILES, "an activity")
+            if called.attr == "join":
+                for argument in node.args:
+                    self._check_order(argument)
+            if called.attr in CHANGES and isinstance(called.value, ast.Name):
+                self._check_shared(called.value, isinstance(self._global(called.value.id), _COLLECTIONS))
+            if called.attr == "pop" and self._is_set(called.value):
+                self._note(node, "….pop() of a set", "takes another one in every process", "sorted(), or a list")
+        self.generic_visit(node)
+
+    # -- what is shared with other executions --
+
+    def visit_Global(self, node: ast.Global) -> None:
+        for name in node.names:
+            self._note(node, f"global {name}", "is shared by all executions and replays", "a local variable")
+
+    def _check_shared(self, name: ast.Name, is_changed: bool) -> None:
+        if is_changed:
+            self._note(name, f"changing {name.id}", "changes it for all executions and replays", "a local variable")
+
+    def _check_target(self, target: ast.expr) -> None:
+        if not isinstance(target, ast.Subscript | ast.Attribute):
+            return
+        while isinstance(target, ast.Subscript | ast.Attribute):
+            target = target.value
+        if isinstance(target, ast.Name):
+            self._check_shared(target, self._global(target.id) is not _MISSING)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            self._check_target(target)
+        if self._is_set(node.value):
+            self._sets |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self._check_target(node.target)
+        self.generic_visit(node)
+
+    def visit_Delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            self._check_target(target)
+        self.generic_visit(node)
+
+    # -- order --
+
+    def visit_For(self, node: ast.For) -> None:
+        self._check_order(node.iter)
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        self._check_order(node.iter)
+        self.generic_visit(node)
+
+    def visit_Starred(self, node: ast.Starred) -> None:
+        self._check_order(node.value)
+        self.generic_visit(node)
+
+    def _check_order(self, iterated: ast.expr) -> None:
+        if self._is_set(iterated):
+            self._note(iterated, "iteration over a set", "has another order in every process", "sorted(), or a list")
+
+    def _is_set(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return node.func.id in ("set", "frozenset")
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
+            return self._is_set(node.left) or self._is_set(node.right)
+        return isinstance(node, ast.Set | ast.SetComp) or (isinstance(node, ast.Name) and node.id in self._sets)
+
+    # -- exceptions --
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        catches_all = node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "BaseException")
+        if catches_all and not any(isinstance(inner, ast.Raise) for inner in ast.walk(node)):
+            what = "except" if node.type is None else "except BaseException"
+            self._note(node, what, "swallows an interrupt, and the code goes on", "except Exception, or raise again")
+        self.generic_visit(node)
+
+    def _note(self, node: ast.AST, what: str, why: str, instead: str) -> None:
+        line = self._first_line + getattr(node, "lineno", 1) - 1
+        self._found.append(Finding(self._file, line, self._workflow, what, why, instead))
+
+
+def _reachable(start: Callable[..., Any]) -> Iterator[FunctionType]:
+    """The function, and the plain functions of the same top-level package that it calls, directly or not."""
+    waiting, seen = [start], set[object]()
+    while waiting:
+        function = waiting.pop()
+        if not isinstance(function, FunctionType) or function in seen or _package(function) != _package(start):
+            continue
+        seen.add(function)
+        yield function
+        tree = _parse(function)
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)] if tree else []
+        waiting += [_value(node, function) for node in nodes]
+
+
+def _package(function: Callable[..., Any]) -> str:
+    return (getattr(function, "__module__", None) or "").partition(".")[0]
+
+
+def _parse(function: FunctionType) -> ast.AST | None:
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+
+
+def _split(node: ast.Name | ast.Attribute) -> tuple[str | None, list[str]]:
+    """Of `a.b.c`: "a", and what follows. None if it begins with something else than a name."""
+    attributes: list[str] = []
+    root: ast.expr = node
+    while isinstance(root, ast.Attribute):
+        attributes.insert(0, root.attr)
+        root = root.value
+    return (root.id if isinstance(root, ast.Name) else None), attributes
+
+
+def _value(node: ast.Name | ast.Attribute, function: FunctionType) -> Any:
+    """What a name, or the attribute of a module, is in a function's module. `_MISSING` if that can't be told."""
+    root, attributes = _split(node)
+    if root is None or root in function.__code__.co_varnames:
+        return _MISSING
+    value = function.__globals__.get(root, _MISSING)
+    for attribute in attributes:
+        if not isinstance(value, ModuleType):
+            return _MISSING
+        value = vars(value).get(attribute, _MISSING)
+    return value
+
+
+def _full_name(value: Any, name: str) -> str:
+    if isinstance(value, ModuleType):
+        # A submodule is found under its own name: os.path is posixpath, but `os.path` is what the code says.
+        full = value.__name__
+    elif isinstance(getattr(value, "__self__", None), ModuleType | type) or inspect.isroutine(value):
+        owner = getattr(value, "__self__", None)
+        module = owner.__name__ if isinstance(owner, ModuleType) else getattr(value, "__module__", None)
+        full = f"{module or 'builtins'}.{getattr(value, '__qualname__', name)}"
+    elif isinstance(value, type):
+        full = f"{value.__module__}.{value.__qualname__}"
+    else:
+        full = f"{type(value).__module__}.{name}"
+    return {"_socket": "socket", "posix": "os", "io.open": "builtins.open", "_io.open": "builtins.open"}.get(full, full)

@@ -1,0 +1,33 @@
+"""Names of workflows, steps and executions: what they may be, and how they become ids."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from urllib.parse import quote
+
+MAX_NAME = 200
+"""Characters in the name of a workflow, an activity or a deferred."""
+MAX_QUOTED_NAME = 900
+"""Characters that such a name takes in a document's id, which may have 1,023 bytes."""
+
+
+def execution_id(workflow: str, key: str) -> str:
+    """The first 16 bytes, in hex, of SHA-256 of `<workflow>-<idempotency key>`."""
+    return hashlib.sha256(f"{workflow}-{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def is_execution_id(text: str) -> bool:
+    """Whether `text` has the form of an execution's id."""
+    return re.fullmatch(r"[0-9a-f]{32}", text) is not None
+
+
+def checked_name(name: str, what: str, numbered: bool = True) -> str:
+    """`name`, if it may name a step, of which there may be several (`numbered`). Raises ValueError with the rule."""
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
+        raise ValueError(f"the name of a {what} is 1 to {MAX_NAME} printable characters, not {name!r}")
+    if len(quote(name, safe="")) > MAX_QUOTED_NAME:
+        raise ValueError(f"the name of a {what} has at most {MAX_QUOTED_NAME} characters in its quoted form: {name!r}")
+    if numbered and "#" in name:
+        raise ValueError(f"the name of a {what} may not contain '#', which numbers its calls: {name!r}")
+    return name

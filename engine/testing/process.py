@@ -1,0 +1,101 @@
+"""A worker that can die, as a process does: at once, and without another word to the store."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, cast
+
+from engine.clock import Clock
+from engine.definition import Registry, StandIns, stand_ins
+from engine.documents import Execution
+from engine.settings import Settings
+from engine.store.base import Store
+from engine.worker import Worker
+
+Moment = Literal["before", "after"]
+
+
+@dataclass
+class Fate:
+    """At which of the calls that an environment's processes make to the store one of them dies: the number of the
+    call, and on which side of its effect. `calls` names those that were made."""
+
+    number: int | None = None
+    moment: Moment = "before"
+    calls: list[str] | None = None
+
+
+class _Lifeline:
+    """A process's way to the store, which ends with it: a call that it dies in never answers, and none after it is
+    heard."""
+
+    def __init__(self, store: Store, process: Process, fate: Fate) -> None:
+        self._store = store
+        self._process = process
+        self._fate = fate
+
+    def __getattr__(self, method: str) -> Any:
+        function = getattr(self._store, method)
+        if not inspect.iscoroutinefunction(function):
+            return function
+
+        async def call(*arguments: Any) -> Any:
+            number = self._count(method)
+            self._live_through("before", number)
+            result = await function(*arguments)
+            self._live_through("after", number)
+            return result
+
+        return call
+
+    def _count(self, method: str) -> int | None:
+        if self._fate.calls is None:
+            return None
+        self._fate.calls.append(method)
+        return len(self._fate.calls) - 1
+
+    def _live_through(self, moment: Moment, number: int | None) -> None:
+        if number is not None and (number, moment) == (self._fate.number, self._fate.moment):
+            self._process.die()
+        if self._process.is_dead:
+            raise asyncio.CancelledError
+
+
+class Process(Worker):
+    """A worker of an environment. Its activities are played on a stage."""
+
+    def __init__(self, store: Store, registry: Registry, settings: Settings, clock: Clock, fate: Fate) -> None:
+        super().__init__(cast(Store, _Lifeline(store, self, fate)), registry, settings, clock)
+        self.is_dead = False
+        self.stage: StandIns | None = None
+
+    def start(self, execution: Execution) -> asyncio.Task[None]:
+        """As for any worker. Raises CancelledError if the process is dead, or dies."""
+        token = stand_ins.set(self.stage)
+        try:
+            task = super().start(execution)  # it keeps this context
+        finally:
+            stand_ins.reset(token)
+        if self.is_dead:
+            task.cancel()
+        return task
+
+    def die(self) -> None:
+        """The process ends here, in the middle of whatever it does."""
+        self.is_dead = True
+        for task in self._tasks:
+            task.cancel()
+
+    def evict(self) -> None:
+        """Let go of every execution as soon as what it now runs is recorded: whoever goes on has to replay it."""
+        for drive, _ in self._drives.values():
+            drive.drain()
+
+    async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
+        """As for any worker; of a dead one nothing is left."""
+        if self.is_dead:
+            await self._wait_for_tasks(grace)
+        await super().close(grace)

@@ -1,0 +1,123 @@
+"""What stands between a workflow and its activities in a test: stand-ins by name, failures and deaths by step."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from engine.activities import ActivityInfo, current_info
+from engine.definition import Activity
+from engine.testing.process import Process
+
+
+class Died(BaseException):
+    """Ends the thread of a sync activity whose process is dead."""
+
+
+class Script:
+    """What a test has planned for the activities of an environment, and which of them ran.
+
+    `replaced`: functions that run in place of activities, by their names.
+    """
+
+    def __init__(self, replaced: Mapping[str, Callable[..., Any]], evicts: bool) -> None:
+        for name, function in replaced.items():
+            check_step(name)
+            if not callable(function):
+                raise TypeError(f"activities={{{name!r}: …}} takes a function, not {function!r}")
+        self.ran: list[ActivityInfo] = []
+        self.replaced = dict(replaced)
+        self.evicts = evicts
+        self.failures: dict[str, tuple[BaseException, int | None]] = {}
+        self.deaths: dict[str, bool] = {}
+        """Steps in which the process dies, and whether it does so once they have run."""
+
+    def enter(self) -> None:
+        """An attempt begins. Raises what it is to fail with."""
+        info = current_info()
+        self.ran.append(info)
+        if info.step not in self.failures:
+            return
+        error, left = self.failures[info.step]
+        if left is not None:
+            self.failures[info.step] = error, left - 1
+            if left <= 1:
+                del self.failures[info.step]
+        raise error
+
+    def dies(self, after: bool) -> bool:
+        """Whether the process dies here, for the first and only time."""
+        step = current_info().step
+        if self.deaths.get(step) is not after:
+            return False
+        del self.deaths[step]
+        return True
+
+
+class Stage:
+    """What the activities of one process run: see `engine.definition.StandIns`."""
+
+    def __init__(self, script: Script, process: Process) -> None:
+        self._script = script
+        self._process = process
+
+    def function_of(self, activity: Activity[Any, Any]) -> Callable[..., Any]:
+        """The activity's function, or the one in its place, with what the script says around it."""
+        function = self._script.replaced.get(activity.name, activity.original)
+        return self._on_loop(function) if self.is_async(activity) else self._in_thread(function)
+
+    def is_async(self, activity: Activity[Any, Any]) -> bool:
+        """Whether it runs on the loop: what replaces a function of a thread may be either."""
+        functions = activity.original, self._script.replaced.get(activity.name)
+        return any(inspect.iscoroutinefunction(getattr(f, "original", f)) for f in functions)
+
+    def _on_loop(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            if self._script.dies(after=False):
+                await self._die()
+            self._script.enter()
+            try:
+                result = function(*args, **kwargs)
+                return await result if inspect.isawaitable(result) else result
+            finally:
+                if self._script.dies(after=True):
+                    await self._die()
+                self._leave()
+
+        return call
+
+    def _in_thread(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        loop = asyncio.get_running_loop()
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self._script.dies(after=False):
+                loop.call_soon_threadsafe(self._process.die)
+                raise Died
+            self._script.enter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                if self._script.dies(after=True):
+                    loop.call_soon_threadsafe(self._process.die)
+                loop.call_soon_threadsafe(self._leave)
+
+        return call
+
+    async def _die(self) -> None:
+        self._process.die()
+        await asyncio.Event().wait()  # its driver gives it up
+
+    def _leave(self) -> None:
+        if self._script.evicts:
+            self._process.evict()
+
+
+def check_step(step: str) -> None:
+    """Raises ValueError if no activity has the name in `ship` or `ship#2`."""
+    name, names = step.partition("#")[0], Activity.names()
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 3)
+        raise ValueError(f"no activity is named {name!r}" + (f"; there is {', '.join(near)}" if near else ""))

@@ -1,0 +1,44 @@
+"""Whether a test's outcome is the same wherever its process dies."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from engine.definition import Workflow
+from engine.testing.environment import Environment
+from engine.testing.process import Fate, Moment
+
+T = TypeVar("T")
+
+READS = {"read", "load", "read_inbox", "due", "list"}
+
+
+async def survives(
+    workflows: Sequence[Workflow[Any, Any]],
+    play: Callable[[Environment], Awaitable[T]],
+    activities: Mapping[str, Callable[..., Any]] | None = None,
+) -> T:
+    """Run `play` whole, and then again for each call that its worker made to the store, with the worker dying before
+    that call takes effect, and after it. Asserts that `play` returns the same each time. Returns that.
+
+    Each run has an environment of its own. After a death another worker takes over, once the lease has run out.
+    """
+
+    async def once(fate: Fate) -> T:
+        async with Environment(workflows, activities=activities, fate=fate) as env:
+            return await play(env)
+
+    calls: list[str] = []
+    whole = await once(Fate(calls=calls))
+    for number, method in enumerate(calls):
+        moments: tuple[Moment, ...] = ("before",) if method in READS else ("before", "after")
+        for moment in moments:
+            where = f"the worker died {moment} its store call {number}, {method}"
+            try:
+                crashed = await once(Fate(number, moment, []))
+            except Exception as error:
+                error.add_note(where)
+                raise
+            assert crashed == whole, f"{where}: {crashed!r}, and without a crash {whole!r}"
+    return whole
