@@ -25,6 +25,7 @@ from engine.retry import Retry
 from engine.runtime import Runtime
 from engine.settings import Settings
 from engine.steps import Outcome
+from engine.store.base import Filter
 
 __all__ = [
     "Activity",
@@ -40,6 +41,7 @@ __all__ = [
     "EncodingError",
     "Failure",
     "Fault",
+    "Filter",
     "InvalidInput",
     "NonDeterminism",
     "NotDurable",

@@ -43,7 +43,7 @@ def new_execution(
         payload=None if large else step.payload,
         parents=(Parent(execution_id=parent.execution_id, step=step.id),) if step.waits else (),
         creator=parent.execution_id,
-        ancestors=(*parent.ancestors, parent.execution_id),
+        ancestors=(*(parent.ancestors if step.waits else ()), parent.execution_id),
         tags=dict(options.tags),
         retention_seconds=options.retention.total_seconds() if options.retention else None,
         due_at=now + settings.first_look,

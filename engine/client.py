@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -110,7 +110,8 @@ class Client:
         return await self._status(await self._read(execution_id))
 
     async def wait(self, execution_id: str, timeout: timedelta) -> Status:
-        """Its status once it has ended, or as it stands after `timeout`. Raises UnknownExecution."""
+        """Its status once it has ended, or as it stands after `timeout`, or when this process is about to be closed.
+        Raises UnknownExecution."""
         deadline = self._clock.now() + timeout
         status, pause = await self.poll(execution_id), FIRST_POLL
         while not status.is_complete and (left := deadline - self._clock.now()) > timedelta(0):
@@ -121,6 +122,8 @@ class Client:
             await self._clock.wait(ended, min(left, left if task else pause).total_seconds())
             pause = min(pause * 2, LAST_POLL)
             status = await self.poll(execution_id)
+            if self._worker is not None and self._worker.is_draining:
+                break  # nobody here will bring it to its end
         return status
 
     async def run(self, workflow: str | Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> Status:
@@ -203,7 +206,10 @@ class Client:
             if not execution.is_complete or execution.owes:
                 raise NotEnded(f"execution {execution_id} hasn't ended: interrupt or terminate it first")
             with contextlib.suppress(Conflict):
-                return await self._store.purge(execution)
+                try:
+                    return await self._store.purge(execution)
+                except Missing:  # someone else purged it since it was read
+                    raise self._unknown(execution_id) from None
 
     async def resume(self, execution_id: str) -> Status:
         """Free a suspended execution to run again, also a quarantined one. Raises UnknownExecution,
@@ -224,7 +230,10 @@ class Client:
     # -- inside --
 
     async def _start(self, workflow: Workflow[Any, Any], value: Any, text: str, key: str | None) -> Status:
-        key = key if key is not None else workflow.key_of(value)
+        if key is None:
+            key = workflow.key_of(value)
+        elif not isinstance(key, str) or not key:
+            raise InvalidInput(f"an idempotency key is text and not empty, not {key!r}", [("key", "not a text")])
         id = execution_id(workflow.name, key if key is not None else uuid.uuid4().hex)
         now = self._clock.now()
         large = is_large(text)
@@ -240,11 +249,12 @@ class Client:
             updated_at=now,
         ).with_op()
         input = Large(id=INPUT, execution_id=id, value=text).with_op() if large else None
-        try:
-            created = await self._store.create(execution, input)
-        except Taken:
-            return await self.poll(id)
-        return Status(created)
+        while True:
+            try:
+                return Status(await self._store.create(execution, input))
+            except Taken:
+                with contextlib.suppress(UnknownExecution):  # purged since: there is room for a fresh one
+                    return await self.poll(id)
 
     async def _send(self, execution_id: str, name: str, text: str, key: str | None) -> Status:
         position = (await self._read(execution_id)).inbox_count
@@ -277,7 +287,10 @@ class Client:
         except Missing:
             raise self._unknown(execution_id) from None
         except Taken:
-            return await self._compare(item)
+            try:
+                return await self._compare(item)
+            except Missing:  # purged since
+                raise self._unknown(execution_id) from None
         except Conflict:
             with contextlib.suppress(Missing):
                 return await self._compare(item)
@@ -325,13 +338,17 @@ class Client:
     def _find_channel(self, channel: str | Channel[Any]) -> Channel[Any]:
         found = Channel.named(channel) if isinstance(channel, str) else channel
         if found is None:
-            raise UnknownDeferred(f"no channel is named {channel!r}")
+            raise UnknownDeferred(f"no channel is named {channel!r}: {_known(Channel.names())}")
+        if not isinstance(found, Channel):
+            raise TypeError(f"a value is sent to a Channel or its name, not to {found!r}")
         return found
 
     def _find_deferred(self, deferred: str | Deferred[Any]) -> Deferred[Any]:
         found = Deferred.named(deferred) if isinstance(deferred, str) else deferred
         if found is None:
-            raise UnknownDeferred(f"no deferred is named {deferred!r}")
+            raise UnknownDeferred(f"no deferred is named {deferred!r}: {_known(Deferred.names())}")
+        if not isinstance(found, Deferred):
+            raise TypeError(f"what is resolved is a Deferred or its name, not {found!r}")
         inbox_id("deferred", found.name)
         return found
 
@@ -354,6 +371,11 @@ def _short(key: str) -> str:
     """What stands for a key in a document's id, which has room for so much only."""
     quoted = quote(key, safe="", errors="surrogatepass")
     return key if len(quoted) <= MAX_KEY else hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _known(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+    return f"there are {shown}" if names else "none is declared"
 
 
 def _setter(event: asyncio.Event) -> Callable[[object], None]:

@@ -60,9 +60,9 @@ class Codec:
                 _refuse_nan(self._list.dump_python([value], mode="json"))
             text = raw[1:-1].decode()
         except Exception as error:  # noqa: BLE001 - a type's own serializers may raise anything
+            why = "an await is missing before the call" if inspect.iscoroutine(value) else _first_line(error)
             raise EncodingError(
-                f"{self.place}: a value of type {_name(type(value))} can't be stored as "
-                f"{_name(self.annotation)}: {_first_line(error)}"
+                f"{self.place}: a value of type {_name(type(value))} can't be stored as {_name(self.annotation)}: {why}"
             ) from None
         return text
 
@@ -231,6 +231,8 @@ def _sorted(data: Any) -> Any:
 def _name(annotation: Any) -> str:
     if annotation is JsonValue:
         return "plain JSON (annotate it with its type to store anything else)"
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
     return getattr(annotation, "__name__", None) or str(annotation)
 
 

@@ -158,6 +158,11 @@ class Deferred(Generic[R]):
             )
 
     @classmethod
+    def names(cls) -> list[str]:
+        """The names of all that were declared."""
+        return sorted(cls._declared)
+
+    @classmethod
     def named(cls, name: str) -> Deferred[Any] | None:
         """The deferred that was declared under that name, or as one of many under the name before its bracket."""
         found = cls._declared.get(name)
@@ -225,6 +230,11 @@ class Channel(Generic[R]):
         other = Channel._declared.setdefault(name, self)
         if repr(other.type) != repr(type):
             raise ValueError(f"channel {name!r} is declared twice, as {other.type!r} and as {type!r}")
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of all that were declared."""
+        return sorted(cls._declared)
 
     @classmethod
     def named(cls, name: str) -> Channel[Any] | None:

@@ -100,6 +100,7 @@ class Execution(Record):
     creator: str | None = None
     """The execution that started it as a child."""
     ancestors: tuple[str, ...] = ()
+    """Those that wait for it, one for the other, or the one that started it without waiting: it may await none."""
     tags: dict[str, str] = {}
     status: Literal["running", "complete"] = "running"
     suspended: bool = False

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 from engine import tokens
 from engine.client import Client, Status
@@ -32,10 +32,22 @@ from engine.errors import (
 )
 from engine.failures import ErrorRecord
 from engine.runtime import Runtime
+from engine.steps import OutcomeKind
 from engine.store.base import Filter
 
 MAX_WAIT_SECONDS = 200
 """The longest `?wait=`: the platform closes an HTTP request after 230 s."""
+_LISTED: dict[str, tuple[str, ...]] = {
+    "workflow": (),
+    "status": ("running", "complete"),
+    "outcome": get_args(OutcomeKind),
+    "stuck": ("false", "true"),
+    "limit": (),
+    "continuation": (),
+}
+"""What a list may be asked by, and the values that there are."""
+_OF_THE_PLATFORM = {"code", "clientId"}
+"""Query parameters in which the Functions host takes a key."""
 
 _log = logging.getLogger("engine")
 
@@ -134,6 +146,13 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
 
     async def work() -> Response:
         query = request.query
+        for name, values in _LISTED.items():
+            if values and query.get(name, values[0]) not in values:
+                detail = f"{name} is {' or '.join(values)}, not {query[name][:80]!r}"
+                raise _Problem(400, "The request is not valid", detail)
+        if unknown := sorted(query.keys() - _LISTED.keys() - _OF_THE_PLATFORM):
+            detail = f"{unknown[0][:80]!r} is not one of {', '.join(_LISTED)}"
+            raise _Problem(400, "The request is not valid", detail)
         limit = query.get("limit", "50")
         if not re.fullmatch("[0-9]{1,3}", limit) or not 1 <= int(limit) <= 500:
             raise _Problem(400, "The request is not valid", f"limit is a number from 1 to 500, not {limit[:20]!r}")
@@ -289,6 +308,7 @@ def _links(location: str) -> dict[str, str]:
         "resume": f"{location}/resume",
         "terminate": f"{location}/terminate",
         "deferreds": f"{location}/deferreds/{{name}}",
+        "channels": f"{location}/channels/{{name}}",
     }
 
 

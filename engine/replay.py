@@ -347,9 +347,10 @@ class Run:
             reason = "now waits for nothing"
         what = {AttemptFailed: "a failed attempt of", Begun: "the start of"}.get(type(event), "the end of")
         raise NonDeterminism(
-            f"event {self.turn} of the history records {what} {found}, but the code of {self.workflow!r} {reason}. Its "
-            "steps were renamed, added, removed or reordered since. Deploy the code that wrote this history (or "
-            "register the new code as another version), then resume."
+            f"event {self.turn} of the history records {what} {found}, but the code of {self.workflow!r} {reason}. "
+            "Either its steps were renamed, added, removed or reordered since, or they depend on something that isn't "
+            "recorded (a clock, chance, a global). Deploy the code that wrote this history (or register the new code "
+            "as another version), then resume."
         )
 
     def _open(self, kind: StepKind) -> dict[str, Any]:

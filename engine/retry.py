@@ -33,6 +33,9 @@ class Retry:
             raise ValueError(f"max_attempts counts the first try and is at least 1, not {self.max_attempts!r}")
         if not math.isfinite(self.factor) or self.factor < 1:
             raise ValueError(f"factor is a finite number of at least 1, not {self.factor!r}")
+        for name in ("first_delay", "max_delay"):
+            if not isinstance(getattr(self, name), timedelta):
+                raise ValueError(f"{name} is a timedelta, not {getattr(self, name)!r}")
         if self.first_delay < timedelta(0) or self.max_delay < self.first_delay:
             raise ValueError("0 <= first_delay <= max_delay must hold")
 

@@ -9,7 +9,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CORE = ["codec", "comparison", "definition", "errors", "events", "failures", "loop", "replay", "retry", "steps"]
+CORE = [
+    "codec",
+    "comparison",
+    "definition",
+    "errors",
+    "events",
+    "failures",
+    "loop",
+    "names",
+    "options",
+    "replay",
+    "retry",
+    "steps",
+]
 """Modules of the engine without I/O: the same input gives the same output, in every process."""
 TOUCHES_STORE = ["children", "client", "drive", "http", "lease", "runtime", "worker"]
 """Modules of the engine that speak to a store."""

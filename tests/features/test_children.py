@@ -141,6 +141,12 @@ async def undoes(job: Job) -> str:
     return await named(job)
 
 
+@workflow(idempotency_key=lambda left: f"hand-over-{left}")
+async def hands_over(left: int) -> None:
+    if left:
+        await hands_over.start(left - 1)
+
+
 ALL = [
     named,
     anonymous,
@@ -308,6 +314,17 @@ async def test_starting_does_not_wait_and_the_child_lives_on() -> None:
         assert child.parents == ()
         await env.complete(child.execution_id, answer, 1)
         assert (await env.finish(child.execution_id)).value() == 1
+
+
+async def test_a_chain_of_hand_overs_does_not_grow() -> None:
+    """Each execution starts the next one and ends: what each knows of those before it stays small."""
+    async with Environment([hands_over]) as env:
+        await env.run(hands_over, 30)
+        await env.settle()
+        chain = sorted(await executions(env, hands_over), key=lambda one: int(one.payload or ""))
+        assert len(chain) == 31
+        assert all(one.is_complete and len(one.ancestors) <= 1 for one in chain)
+        assert [one.ancestors[0] for one in chain[:-1]] == [one.execution_id for one in chain[1:]]
 
 
 async def test_starting_survives_every_crash() -> None:

@@ -276,11 +276,13 @@ def test_a_delay_never_overflows(factor: float, failed: int) -> None:
         {"factor": 0.5},
         {"first_delay": timedelta(seconds=-1)},
         {"max_delay": timedelta(0)},
+        {"first_delay": 3},
+        {"max_delay": None},
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     """F1, F3: where it is declared."""
-    with pytest.raises(ValueError, match=r"at least 1|must hold"):
+    with pytest.raises(ValueError, match=r"at least 1|must hold|is a timedelta, not"):
         Retry(**wrong)
 
 
