@@ -1,7 +1,7 @@
 """The host as a whole: starts the parts that an app needs, and stops them in good order.
 
-Stopping, in this order: no new request, timer run or batch; wait for what runs, up to the grace period;
-cancel what still runs then; release the feed's leases; close the app's engine.
+Stopping, in this order: no new request, timer run or batch; the app's engine takes on nothing more; wait for what
+runs, up to the grace period; cancel what still runs then; release the feed's leases; close the app's engine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from devhost.feed import FeedListener
 from devhost.functions import App, FeedTrigger, HttpTrigger, TimerTrigger
 from devhost.http import HttpFront, full_route
 from devhost.invoke import Invoker
-from devhost.runtime import check_runtime, close_runtime, open_change_feed
+from devhost.runtime import check_runtime, close_runtime, drain_runtime, open_change_feed
 from devhost.settings import HostSettings
 from devhost.timers import TimerRunner
 
@@ -84,6 +84,10 @@ class Host:
         self._front.stop()
         for part in self._parts:
             part.stop()
+        try:
+            drain_runtime(self._app.module)
+        except Exception as error:  # noqa: BLE001 - the app's own code, and the host ends anyway
+            _log.error("the app's runtime didn't drain", exc_info=error)
         waiting = [*self._tasks]
         if self._runner is not None:
             waiting.append(asyncio.create_task(self._runner.cleanup()))

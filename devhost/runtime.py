@@ -2,6 +2,7 @@
 
 runtime.change_feed()   async; a ChangeFeed of the app's store. Only asked for if the app has a Cosmos
 DB trigger.
+runtime.drain()         optional; called first when the host stops: what runs should come to an end.
 runtime.close()         async, optional; called last, when nothing runs any more.
 """
 
@@ -27,6 +28,13 @@ async def open_change_feed(module: ModuleType) -> ChangeFeed:
     """The change feed of the app's store. Raises whatever the store raises, for instance when it is away."""
     feed: ChangeFeed = await module.runtime.change_feed()
     return feed
+
+
+def drain_runtime(module: ModuleType) -> None:
+    """Tells the app's engine, if it wants to know, that the host is about to stop."""
+    drain = getattr(getattr(module, "runtime", None), "drain", None)
+    if callable(drain):
+        drain()
 
 
 async def close_runtime(module: ModuleType) -> None:

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from engine.activities import ActivityInfo, Attempt, attempt
 from engine.children import begin_child, drop_child
@@ -66,9 +66,8 @@ class Drive:
     ) -> None:
         self._host = host
         self._workflow = workflow
-        self._lease = Lease(host.store, host.clock, host.settings, claimed)
+        self._lease = Lease(host.store, host.clock, host.settings, claimed, fresh, takeover)
         self._fresh = fresh
-        self._takeover = takeover
         self._logged = claimed.logged
         self._run: Run | None = None
         self._unsaved: list[Event] = []
@@ -147,12 +146,19 @@ class Drive:
     async def _begin(self) -> Run:
         """The workflow's code, brought to where its history left it."""
         payload, history = self.execution.payload or "null", list[Event]()
-        if not self._fresh:
-            payload, history = await self._lease.load(self._takeover)
-        if self.execution.attempts > self._host.settings.max_claims:
+        limit, before = self._host.settings.max_claims, self.execution.attempts - 1
+        if before >= 2 * limit:  # past the limit, who lives to read of progress sets the count back: see Lease.load
             raise Quarantined(
-                f"claimed {self.execution.attempts - 1} times in a row without any progress: its driver dies each "
-                "time. Find out what it does, then resume it."
+                f"claimed {before} times in a row: its driver dies each time, before it has read what is stored. Find "
+                "out what that is, then resume it."
+            )
+        if not self._fresh:
+            payload, history = await self._lease.load()
+        before = self.execution.attempts - 1
+        if before >= limit:
+            raise Quarantined(
+                f"claimed {before} times in a row without any progress: its driver dies each time. Find out what it "
+                "does, then resume it."
             )
         begun, ancestors = self.execution.created_at, self.execution.ancestors
         run = self._run = Run(self._workflow, self.execution.execution_id, payload, begun, ancestors)
@@ -382,7 +388,8 @@ class Drive:
         return min(dues, default=None)
 
     async def _wait(self, run: Run) -> None:
-        until = min(filter(None, (self._lease.heartbeat_at, self._next_due(run))))
+        due = self._next_due(run) if run.outcome is None else None  # once it has ended, no timer is listened to
+        until = min(filter(None, (self._lease.heartbeat_at, due)))
         await self._host.clock.wait(self._changed, max(0.0, (until - self._now()).total_seconds()))
         self._changed.clear()
 
@@ -390,6 +397,12 @@ class Drive:
 
     async def _suspend(self, run: Run) -> bool:
         if (cause := self._cause_to_stop(run)) is not None:
+            _log.error(
+                "execution %s: suspended: a step failed for good: %s: %s",
+                self.execution.execution_id,
+                cause.type,
+                cause.message,
+            )
             return await self._let_go(self.execution.suspended_because(cause, self._now()))
         if run.waits:
             return await self._let_go(self.execution.suspended_until(self._next_due(run), self._now()))
@@ -402,7 +415,7 @@ class Drive:
 
     async def _suspend_because(self, fault: Fault) -> bool:
         _log.error("execution %s: suspended: %s", self.execution.execution_id, fault)
-        attempts = self.execution.attempts if isinstance(fault, Quarantined) else 0
+        attempts = self.execution.attempts - 1 if isinstance(fault, Quarantined) else 0  # this claim killed nobody
         return await self._let_go(self.execution.suspended_because(record(fault), self._now(), attempts))
 
     async def _complete(self, outcome: Outcome) -> bool:
@@ -412,7 +425,18 @@ class Drive:
         ended = self.execution.completed(
             outcome.kind, None if output else text, outcome.error, self._now(), outcome.compensation_errors
         )
-        return await self._let_go(ended, output)
+        if not await self._let_go(ended, output):
+            return False
+        if ended.outcome == "failed" and ended.error is not None:
+            _log.warning(
+                "execution %s of workflow %s failed: %s: %s\n%s",
+                ended.execution_id,
+                ended.workflow,
+                ended.error.type,
+                ended.error.message,
+                ended.error.traceback,
+            )
+        return True
 
     async def _let_go(self, changed: Execution, output: Large | None = None) -> bool:
         """End the drive with this exec document. False if there was news: it goes on."""
@@ -443,12 +467,19 @@ async def _outside_task(function: Callable[[], T]) -> T:
     future: asyncio.Future[T] = loop.create_future()
 
     def call() -> None:
+        if future.done():  # the drive was cancelled: nobody awaits it
+            return
+        result = error = None
         try:
             result = function()
-        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+        except BaseException as raised:  # noqa: BLE001 - raised where it is awaited
+            error = raised
+        if future.done():  # while it ran
+            return
+        if error is not None:
             future.set_exception(error)
         else:
-            future.set_result(result)
+            future.set_result(cast(T, result))
 
     loop.call_soon(call)
     return await future

@@ -4,7 +4,8 @@ Invariants:
 1. Claim first, then load; exec first, then inbox. `seen` is the `wake` of an exec version that was in hand before the
    inbox was read. The other order loses wake-ups.
 2. A driver that found the lease expired appends a Takeover before anything else. From then on the driver before it
-   can't append: its next chunk collides.
+   can't append: its next chunk collides. One that lets go before it could (a partition that can't be loaded) leaves
+   its token in `worker`, without a lease: whoever claims next seals the log.
 3. Whoever finds that it holds the lease no more (a chunk that is Taken, an exec document with another worker) raises
    LeaseLost and writes nothing after it.
 4. What is read must be at least what the exec document in hand counts: a query's pages are no snapshot, and a replica
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 from engine.clock import Clock
 from engine.codec import stored_size
@@ -38,18 +40,25 @@ class Lease:
     """A driver's hold on the execution whose exec document its claim wrote. Not for concurrent use: one flow of control
     makes its calls, one after the other."""
 
-    def __init__(self, store: Store, clock: Clock, settings: Settings, claimed: Execution) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, settings: Settings, claimed: Execution, fresh: bool, takeover: bool
+    ) -> None:
         self.execution = claimed
         self.inbox: dict[tuple[str, str], InboxItem] = {}
         """What the outside and the children have sent, by kind and name (a channel's values by kind and id)."""
-        self.heartbeat_at = clock.now() + settings.heartbeat
-        """When the lease has to be extended."""
+        expires_at = claimed.lease_expires_at or clock.now()
+        self.heartbeat_at = expires_at - settings.lease + settings.heartbeat
+        """When the lease has to be extended: counted from when it was asked for, not from when the answer came."""
         self.token = claimed.worker or ""
         self._store = store
         self._clock = clock
         self._settings = settings
         self._length = 0
         self._told = 0
+        self._is_loaded = fresh
+        """Whether what has happened is in hand: nothing has, or it was read."""
+        self._is_sealed = not takeover
+        """Whether the driver before this one can't append."""
 
     def tell(self, wake: int) -> bool:
         """There is an exec document with that `wake`. True if that is news."""
@@ -62,13 +71,16 @@ class Lease:
         """Whether there is news that was not taken in."""
         return self._told > self.execution.wake
 
-    async def load(self, takeover: bool) -> tuple[str, list[Event]]:
+    async def load(self) -> tuple[str, list[Event]]:
         """Seal the log if this is a takeover, and read what has happened. Returns the payload and the events.
 
         Raises LeaseLost, MissingDocument, DecodingError, StoreError.
         """
         loaded = await self._read_partition()
-        while takeover:
+        while not self._is_sealed:
+            if self._clock.now() >= self.heartbeat_at:
+                await self.extend()  # who stood still since its claim may not seal the log against the next driver
+                continue
             seal = Chunk.of(self.execution.execution_id, len(loaded.chunks), [Takeover(self._clock.now(), self.token)])
             try:
                 await self._store.append(seal)
@@ -76,14 +88,18 @@ class Lease:
                 loaded = await self._read_partition()
             else:
                 loaded.chunks.append(seal)
-                break
+                self._is_sealed = True
         self._take_inbox(loaded)
         self._length = len(loaded.chunks)
+        self._is_loaded = True
         events = [chunk.decoded() for chunk in loaded.chunks]
         beyond = [event for chunk in events[self.execution.history_length :] for event in chunk]
         progress = [number for number, event in enumerate(beyond) if not isinstance(event, Takeover)]
         if progress:  # what counts are the claims since then; each has left its Takeover
-            self.execution = self.execution.model_copy(update={"attempts": max(1, len(beyond) - 1 - progress[-1])})
+            claims, since = self.execution.attempts, len(beyond) - 1 - progress[-1]
+            self.execution = self.execution.model_copy(update={"attempts": max(1, min(claims, since))})
+            if claims > self._settings.max_claims:  # the document has to say so, before this driver may die
+                self.heartbeat_at = self._clock.now()
         payload = loaded.input.value if loaded.input else self.execution.payload
         return payload or "null", [event for chunk in events for event in chunk]
 
@@ -105,11 +121,11 @@ class Lease:
             await self.append(group)
             del events[: len(group)]
         last = Chunk.of(changed.execution_id, self._length, events) if events else None
-        length = max(self._length + (last is not None), changed.history_length)
+        update: dict[str, Any] = {"history_length": max(self._length + (last is not None), changed.history_length)}
+        if not self._is_sealed:
+            update["worker"] = self.token
         try:
-            self.execution = await self._store.commit(
-                changed.model_copy(update={"history_length": length}), last, output
-            )
+            self.execution = await self._store.commit(changed.model_copy(update=update), last, output)
         except Conflict:
             await self.refresh()
             return False
@@ -130,7 +146,7 @@ class Lease:
         except Missing as error:
             raise LeaseLost(str(error)) from None
         else:
-            self.heartbeat_at = self._clock.now() + settings.heartbeat
+            self.heartbeat_at = now + settings.heartbeat
 
     async def refresh(self) -> None:
         """Take in what others wrote: the version that we were told of, or any other than the one in hand. Raises
@@ -143,12 +159,13 @@ class Lease:
                 raise LeaseLost(str(error)) from None
             if fresh.worker != self.token or fresh.is_complete:
                 raise LeaseLost("another driver holds it, or it has ended")
-            self.execution = fresh
+            self.execution = fresh.model_copy(update={"attempts": known.attempts})  # the holder alone counts them
             if not self.is_behind if told else fresh.etag != known.etag:
                 break
             await self._pause(reads)
         self._told = min(self._told, self.execution.wake)
-        self._take_inbox(await self._read_partition(self._length))
+        if self._is_loaded:
+            self._take_inbox(await self._read_partition(self._length))
 
     async def _read_partition(self, from_chunk: int = 0) -> Loaded:
         expected = self.execution

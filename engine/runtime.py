@@ -74,6 +74,11 @@ class Runtime:
         """The store's change feed, for a host that has to read it itself."""
         return self.store.change_feed()
 
+    def drain(self) -> None:
+        """Claim no more, and let go between two steps: this process is about to be closed."""
+        if self._parts is not None:
+            self._parts[1].drain()
+
     async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
         """Let go of every execution, and of the store."""
         if self._parts is not None:

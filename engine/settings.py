@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -31,6 +32,8 @@ class Settings:
     """Executions that the sweep asks for at a time."""
     activity_threads: int = 32
     """Sync activities that run at a time in one process."""
+    blocked_after: timedelta = timedelta(0)
+    """How long the event loop may stand still before a warning names what blocks it; zero: nobody looks."""
     signing_keys: tuple[str, ...] = field(default=(), repr=False)
     """Keys for tokens that leave through HTTP: the first signs, all verify."""
 
@@ -42,7 +45,8 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_MAX_CLAIMS`,
-        `ENGINE_MAX_DRIVES` and `ENGINE_SIGNING_KEY`. Raises ValueError that names the setting."""
+        `ENGINE_MAX_DRIVES`, `ENGINE_SIGNING_KEY` and `ENGINE_BLOCKED_SECONDS` (a third of the lease, at least one).
+        Raises ValueError that names the setting."""
 
         def number(name: str, default: float, least: float) -> float:
             text = environment.get(name, "").strip()
@@ -50,14 +54,16 @@ class Settings:
                 value = float(text) if text else default
             except ValueError:
                 value = -1
-            if value < least:
+            if not least <= value < math.inf:
                 raise ValueError(f"setting {name} is a number of at least {least:g}, not {text!r}")
             return value
 
+        lease = number("ENGINE_LEASE_SECONDS", cls.lease.total_seconds(), 1)
         return cls(
-            lease=timedelta(seconds=number("ENGINE_LEASE_SECONDS", cls.lease.total_seconds(), 1)),
+            lease=timedelta(seconds=lease),
             skew=timedelta(seconds=number("ENGINE_SKEW_SECONDS", cls.skew.total_seconds(), 0)),
             max_claims=int(number("ENGINE_MAX_CLAIMS", cls.max_claims, 1)),
             max_drives=int(number("ENGINE_MAX_DRIVES", cls.max_drives, 1)),
+            blocked_after=timedelta(seconds=number("ENGINE_BLOCKED_SECONDS", max(1.0, lease / 3), 0)),
             signing_keys=parse_keys(environment.get("ENGINE_SIGNING_KEY", "")),
         )

@@ -28,6 +28,7 @@ from engine.drive import Drive, Host
 from engine.errors import Conflict, Missing, StoreError
 from engine.settings import Settings
 from engine.store.base import Store, parse_executions
+from engine.watchdog import Watchdog
 
 CLAIM_TRIES = 3
 """Claims of one execution in a row that may meet a newer version of it."""
@@ -52,6 +53,7 @@ class Worker:
         self._clock = clock
         self._threads = concurrent.futures.ThreadPoolExecutor(settings.activity_threads, thread_name_prefix="activity")
         self._host = Host(store, clock, settings, self._threads, chance or random.Random())
+        self._watchdog = Watchdog(settings.blocked_after)
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._queue: set[asyncio.Task[None]] = set()
@@ -65,7 +67,7 @@ class Worker:
         does, and raises StoreError only if the claim could not be made."""
         task = asyncio.create_task(self._drive(execution), name=f"drive {execution.execution_id}")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._forget)
         return task
 
     async def drive(self, execution: Execution) -> None:
@@ -112,12 +114,21 @@ class Worker:
             held[0].notify(execution)
         return held is not None
 
-    async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
-        """Stop: claim no more, give running activities `grace` to end, then let everything go. An activity that is
-        cut off leaves no trace and runs again elsewhere."""
+    @property
+    def is_draining(self) -> bool:
+        """Whether it claims no more."""
+        return self._closing
+
+    def drain(self) -> None:
+        """Claim no more. What is driven here is let go between two steps, as soon as no activity of it runs."""
         self._closing = True
         for drive, _ in self._drives.values():
             drive.drain()
+
+    async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
+        """Stop: claim no more, give running activities `grace` to end, then let everything go. An activity that is
+        cut off leaves no trace and runs again elsewhere."""
+        self.drain()
         await self._wait_for_tasks(grace)
         for drive, _ in self._drives.values():
             drive.cut()
@@ -125,6 +136,12 @@ class Worker:
         for task in self._tasks:
             task.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._watchdog.close()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # one of a batch is raised; asyncio would log each of the others when it is freed
 
     async def _wait_for_tasks(self, seconds: timedelta) -> None:
         if self._tasks:
@@ -196,7 +213,8 @@ class Worker:
             if self._closing:  # it was closed while the claim was under way
                 drive.cut()
             try:
-                await drive.run()
+                with self._watchdog.watching():
+                    await drive.run()
             finally:
                 if self._drives.get(execution.execution_id, (None,))[0] is drive:
                     del self._drives[execution.execution_id]

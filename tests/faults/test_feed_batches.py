@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +16,13 @@ import pytest
 from engine import Deferred, workflow
 from engine.documents import SCHEMA, Document
 from engine.errors import Unavailable
+from engine.store.base import Filter
+from engine.store.sqlite import SqliteStore
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import FIRST_LOOK, Process, as_fed, fed, image, overwrite, store_of
+from tests.support.faults import FIRST_LOOK, Freezer, Process, as_fed, fed, image, nth, overwrite, store_of
+
+ROOT = Path(__file__).parents[2]
 
 batches_answer = Deferred("batches.answer", str)
 
@@ -37,6 +45,16 @@ async def batches_gone() -> str:
 @workflow
 async def batches_waits() -> str:
     return await echo("a") + await batches_answer
+
+
+@workflow(idempotency_key=lambda name: f"batches {name}")
+async def batches_child(name: str) -> str:
+    return await echo(name)
+
+
+@workflow
+async def batches_parent() -> list[str]:
+    return [await echo("first"), *await asyncio.gather(batches_child("a"), batches_child("b"))]
 
 
 def _future(document: Document) -> Document:
@@ -240,3 +258,101 @@ async def test_a_batch_is_given_again_only_when_the_store_is_away() -> None:
         assert sum([(await env.status(id)).is_complete for id in ids]) == 3
         await env.worker.drive_changes(batch)
         assert [(await env.status(id)).value() for id in ids] == ["good"] * 5
+
+
+async def test_what_is_left_alone_is_not_asked_about_again() -> None:
+    """I4: a workflow or version that this deployment hasn't costs a batch no request, and a sweep none but its page."""
+    async with Environment([batches_gone, batches_good_2]) as env:
+        ids = [await env.start(batches_gone), await env.start(batches_good_2)]
+        env.deploy([batches_good])
+        process = Process(env)
+        await process.worker.drive_changes(await fed(env, *ids))
+        assert process.store.calls == []
+        env.clock.advance(FIRST_LOOK)
+        assert await process.worker.sweep() == 2
+        assert [call.method for call in process.store.calls] == ["due"]
+
+
+async def test_a_childs_changes_may_come_before_its_parents() -> None:
+    """Every version of the children, the newest first, and only then those of the parent, each given to two workers."""
+    ledger.ran.clear()
+    async with Environment([batches_parent, batches_child]) as env:
+        parent = await env.start(batches_parent)
+        versions: dict[str, list[Document]] = {}
+
+        async def keep(call: Call) -> None:
+            if call.method in ("create", "replace", "commit", "signal"):
+                for execution in (await env.store.inner.list(Filter(), 10)).executions:
+                    versions.setdefault(execution.workflow, []).append(as_fed(execution))
+
+        env.store.after = keep
+        await env.drive(parent)
+        for kind in ("batches_child", "batches_parent", "batches_child", "batches_parent"):
+            for version in versions[kind][::-1]:
+                first, second = Process(env, store=env.store), Process(env, store=env.store)
+                await asyncio.gather(first.worker.drive_changes([version]), second.worker.drive_changes([version]))
+        assert (await env.status(parent)).value() == ["first", "a", "b"]
+        assert sorted(ledger.ran) == ["echo"] * 3
+        await check_history(env, parent)
+
+
+async def test_a_childs_end_may_come_before_its_parent_knows_that_it_began() -> None:
+    """The feed hands over the child while the parent's driver has not yet recorded its start, and then the parent,
+    which that driver still holds."""
+    ledger.ran.clear()
+    async with Environment([batches_parent, batches_child]) as env:
+        parent = await env.start(batches_parent)
+        old = Process(env)
+        old.store.after = freezer = Freezer(nth("create", 1))
+        driving = await old.drive(parent)
+        await freezer.frozen.wait()
+        other = Process(env)
+        children = (await env.store.inner.list(Filter(workflow="batches_child"), 10)).executions
+        await other.worker.drive_changes([as_fed(child) for child in children])
+        children = (await env.store.inner.list(Filter(workflow="batches_child"), 10)).executions
+        assert children
+        assert all(child.is_complete for child in children)
+        await other.worker.drive_changes(await fed(env, parent))
+        assert not (await env.status(parent)).is_complete
+        freezer.thaw.set()
+        await driving
+        await env.finish(parent)
+        assert (await env.status(parent)).value() == ["first", "a", "b"]
+        assert sorted(ledger.ran) == ["echo"] * 3
+        await check_history(env, parent)
+
+
+def test_an_app_whose_workflows_cannot_be_imported_never_starts(tmp_path: Path) -> None:
+    """M3: the host says why, with the traceback, and ends; what is running in the store isn't touched."""
+    for name in ("engine", "devhost", "function_app.py"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "workflows").mkdir()
+    (tmp_path / "workflows" / "__init__.py").write_text("from .orders import fulfil\n\nWORKFLOWS = [fulfil]\n")
+    (tmp_path / "workflows" / "orders.py").write_text("import a_library_that_nobody_installed\n")
+    file = tmp_path / "workflows.sqlite"
+
+    async def start() -> None:
+        async with Environment([batches_waits], SqliteStore(str(file))) as env:
+            id = await env.start(batches_waits)
+            await env.drive(id)
+            await env.client.resume(id)
+
+    asyncio.run(start())
+    before = file.read_bytes()
+    others = ("COSMOS", "ENGINE_", "PYTHONPATH")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "devhost", "--port", "0"],
+        cwd=tmp_path,
+        env={**kept, "ENGINE_SQLITE_FILE": str(file)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "Traceback" in ended.stderr
+    assert "orders.py" in ended.stderr
+    assert "No module named 'a_library_that_nobody_installed'" in ended.stderr
+    assert ended.stdout == ""
+    assert file.read_bytes() == before
