@@ -57,7 +57,7 @@ class Codec:
                 self._list.validate_python([value], strict=True)
             raw = self._list.dump_json([value], warnings="error", by_alias=False)
             if b"null" in raw:
-                _refuse_nan(self._list.dump_python([value], mode="json"))
+                _refuse_nan(self._list.dump_python([value], mode="json"), json.loads(raw))
             text = raw[1:-1].decode()
         except Exception as error:  # noqa: BLE001 - a type's own serializers may raise anything
             why = "an await is missing before the call" if inspect.iscoroutine(value) else _first_line(error)
@@ -203,8 +203,10 @@ def _problems(error: ValidationError) -> list[tuple[str, str]]:
     return [(".".join(str(part) for part in item["loc"][1:]) or "(value)", item["msg"]) for item in error.errors()]
 
 
-def _refuse_nan(data: Any) -> None:
+def _refuse_nan(data: Any, stored: Any) -> None:
     # A model's own configuration writes NaN and infinities as null: the value would come back as None.
+    if sum(item is None for item in _leaves(stored)) == sum(item is None for item in _leaves(data)):
+        return
     for item in _leaves(data):
         if isinstance(item, float) and not math.isfinite(item):
             raise ValueError(f"{item} has no place in JSON")

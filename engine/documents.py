@@ -14,7 +14,8 @@ One container, partition key `/executionId`. Fields are camelCase in the documen
 Rules of the exec document:
 1. `status` goes from running to complete, once, and nothing else changes after that.
 2. `interrupted` never goes back to false.
-3. Whoever drives holds `worker` (a fresh token for each drive) and `leaseExpiresAt`.
+3. Whoever drives holds `worker` (a fresh token for each drive) and `leaseExpiresAt`. A `worker` without a live lease
+   tells who claims next that the driver before may still be writing: it seals the log.
 4. `wake` grows with every piece of news; `seen` is the `wake` that the driver had taken in when it let go.
 5. `dueAt` says: if nothing has happened by then, look at me.
 """
@@ -160,7 +161,8 @@ class Execution(Record):
     @property
     def is_fresh(self) -> bool:
         """Whether nothing has happened to it yet: there is nothing to load."""
-        return not (self.history_length or self.inbox_count or self.wake or self.attempts) and self.payload is not None
+        happened = self.history_length or self.inbox_count or self.wake or self.attempts or self.worker
+        return not happened and self.payload is not None
 
     def is_leased(self, now: datetime, skew: timedelta) -> bool:
         """Whether someone drives it. Clocks may be `skew` apart."""
@@ -184,6 +186,10 @@ class Execution(Record):
         """Held by `worker` for another `lease`."""
         until = now + lease
         return self._changed(now, worker=worker, lease_expires_at=until, due_at=until + skew)
+
+    def forgiven(self, now: datetime) -> Execution:
+        """With one claim less to count."""
+        return self._changed(now, attempts=max(0, self.attempts - 1))
 
     def suspended_until(self, due_at: datetime | None, now: datetime) -> Execution:
         """Let go: waiting for `due_at`, or for the outside alone."""

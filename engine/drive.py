@@ -8,6 +8,7 @@ Invariants:
 2. Only what the workflow still waits for is recorded. A late result of a step that it gave up is dropped.
 3. Whoever has lost the lease writes nothing, and cancels what runs.
 4. An error of the store ends the drive, never the execution: the lease expires and another drive loads what is there.
+   A store that can't be reached is no death of the driver: that claim isn't counted.
 5. A Fault of the deployment suspends the execution; what happened before it is recorded.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
 import random
 from collections import deque
@@ -28,7 +30,7 @@ from engine.children import begin_child, drop_child
 from engine.clock import Clock
 from engine.definition import Workflow
 from engine.documents import OUTPUT, Execution, InboxItem, Large, is_large
-from engine.errors import EncodingError, Fault, Quarantined, StoreError, Stuck, TooLarge
+from engine.errors import EncodingError, Fault, Quarantined, StoreError, Stuck, TooLarge, Unavailable
 from engine.events import AttemptFailed, Begun, Event, Interrupted, StepResolved
 from engine.failures import ErrorRecord, record
 from engine.lease import Lease, LeaseLost
@@ -108,14 +110,22 @@ class Drive:
             await self._drive()
         except LeaseLost as lost:
             _log.info("execution %s: stopped driving: %s", id, lost)
-        except StoreError as error:
+        except Unavailable as error:
             _log.warning("execution %s: stopped driving, its lease will expire: %s", id, error)
+            self._cancel_activities()
+            await self._forgive()
+        except StoreError as error:
+            _log.error("execution %s: stopped driving, its lease will expire: %s", id, error)
         except Exception:  # noqa: BLE001 - a bug of ours must not take other executions along
             _log.exception("execution %s: the driver failed, its lease will expire", id)
         finally:
             self._cancel_activities()
             if self._run is not None:
                 self._run.close()
+
+    async def _forgive(self) -> None:
+        with contextlib.suppress(StoreError):  # the store is away for longer
+            await self._lease.forgive()
 
     def notify(self, execution: Execution) -> None:
         """A version of the exec document was seen: there may be news."""

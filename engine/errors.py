@@ -20,6 +20,7 @@
         ├── Conflict            another writer changed the document first: read again
         ├── Taken               a document of that id exists already
         ├── Missing             no such document
+        ├── Refused             the store doesn't take the request as it is
         └── Unavailable         the store can't be reached, or its answer was lost: the write may have landed
 
 `Failure` has its own file, failures.py.
@@ -136,6 +137,10 @@ class Taken(StoreError):
 
 class Missing(StoreError):
     """No such document."""
+
+
+class Refused(StoreError):
+    """The store doesn't take the request as it is: sending it again won't help. Nothing was written."""
 
 
 class Unavailable(StoreError):

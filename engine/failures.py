@@ -186,15 +186,10 @@ def _data(error: BaseException, raises: tuple[type[BaseException], ...]) -> str 
 def _rebuild_one(saved: ErrorRecord, raises: tuple[type[BaseException], ...], exact: bool) -> BaseException:
     if saved.data is None:
         return ActivityError(saved.type, saved.message, saved.traceback)
-    failure = _find_failure(saved)
-    if failure is not None:
-        try:
-            return failure.from_json(saved.data)
-        except Exception as error:  # noqa: BLE001 - a class's own validators may raise anything
-            if exact:
-                raise DecodingError(f"the recorded failure {saved.type} no longer fits its class: {error}") from None
     for declared in raises:
         if (saved.module, saved.type) == (declared.__module__, declared.__qualname__):
+            if issubclass(declared, Failure):
+                break
             args, attributes = json.loads(saved.data)
             # The built-in base makes it: the class's own constructor may want what was not kept.
             base = next(cls for cls in declared.__mro__ if cls.__module__ == "builtins")
@@ -202,6 +197,13 @@ def _rebuild_one(saved: ErrorRecord, raises: tuple[type[BaseException], ...], ex
             rebuilt.args = tuple(args)
             rebuilt.__dict__.update(attributes)
             return rebuilt
+    failure = _find_failure(saved)
+    if failure is not None:
+        try:
+            return failure.from_json(saved.data)
+        except Exception as error:  # noqa: BLE001 - a class's own validators may raise anything
+            if exact:
+                raise DecodingError(f"the recorded failure {saved.type} no longer fits its class: {error}") from None
     if exact:
         raise DecodingError(
             f"the recorded failure {saved.module}.{saved.type} is no longer a Failure class of this app, nor in raises="

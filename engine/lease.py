@@ -148,6 +148,11 @@ class Lease:
         else:
             self.heartbeat_at = now + settings.heartbeat
 
+    async def forgive(self) -> None:
+        """Take this claim out of the count: its driver lives, and stops because of the store. The lease stays until it
+        ends, so that nobody tries again at once. Raises StoreError."""
+        self.execution = await self._store.replace(self.execution.forgiven(self._clock.now()))
+
     async def refresh(self) -> None:
         """Take in what others wrote: the version that we were told of, or any other than the one in hand. Raises
         LeaseLost if the execution is no longer ours, MissingDocument, StoreError."""

@@ -162,7 +162,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
         **_options: Any,
     ) -> DurableTask:
-        if not isinstance(coro, collections.abc.Coroutine):
+        if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         if _walks_a_set_of_coroutines(sys._getframe(1)):
             coro.close()

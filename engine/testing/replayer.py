@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.codec import Codec
 from engine.definition import Registry, Workflow
 from engine.documents import Chunk, Execution
 from engine.errors import NonDeterminism, UnknownWorkflow
@@ -68,17 +69,24 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
         replayed = Replayed(run.outcome, [f"{step.kind} {step.id}" for step in run.open_steps()])
     finally:
         run.close()
-    _compare(execution, replayed)
+    _compare(workflow, execution, replayed)
     return replayed
 
 
-def _compare(execution: Execution, replayed: Replayed) -> None:
+def _is_same(codec: Codec, one: str | None, other: str | None) -> bool:
+    """Whether two results are equal: a set's text differs from process to process."""
+    if one is None or other is None or one == other:
+        return one == other
+    return bool(codec.canonical(codec.decode(one)) == codec.canonical(codec.decode(other)))
+
+
+def _compare(workflow: Workflow[Any, Any], execution: Execution, replayed: Replayed) -> None:
     if not execution.is_complete or execution.outcome == "terminated":
         return
     today = replayed.outcome
     if today is None:
         raise NonDeterminism(f"it had {execution.outcome}, but today's code still waits for {replayed.waiting}")
-    if (today.kind, today.value) != (execution.outcome, execution.completed_result):
+    if today.kind != execution.outcome or not _is_same(workflow.result, today.value, execution.completed_result):
         raise NonDeterminism(
             f"it had {execution.outcome} with {execution.completed_result}, but today's code has {today.kind} with "
             f"{today.value}"

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from engine import Deferred, activity, workflow
-from engine.errors import Unavailable
+from engine.errors import Refused, Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
@@ -205,3 +205,53 @@ async def test_a_store_that_is_away_quarantines_nobody() -> None:
         env.clock.advance(PAST_LEASE)
         await env.worker.sweep()
         assert (await env.status(id)).value() == "fine"
+
+
+@pytest.mark.parametrize("method", ["load", "append", "commit"])
+async def test_a_store_that_lets_claim_and_nothing_more_quarantines_nobody(method: str) -> None:
+    """L9: throttled in the midst of each drive, for far longer than a driver that dies would be given. No claim is
+    counted, none is tried again before its lease ends, and it ends with no manual step."""
+    Bomb.arm()
+    async with Environment([quarantine_second]) as env:
+        id = await env.start(quarantine_second)
+
+        def away(method: str) -> Callable[[Call], Awaitable[None]]:
+            async def hook(call: Call) -> None:
+                if call.method == method:
+                    raise Unavailable("no answer")
+
+            return hook
+
+        for number in range(MAX_CLAIMS * 5):
+            process = Process(env)
+            process.store.before = away(method if number else "append")  # the first claim loads nothing
+            env.clock.advance(PAST_LEASE)
+            await process.worker.sweep()
+            assert process.store.count("replace") == 2  # the claim, and that it isn't counted
+            await process.worker.drive(await env.store.inner.read(id))
+            assert process.store.count("replace") == 2
+        assert (await env.store.inner.read(id)).cause is None
+        env.clock.advance(PAST_LEASE)
+        await env.worker.sweep()
+        assert (await env.status(id)).value() == ["a", "b"]
+        await check_history(env, id)
+
+
+async def test_what_the_store_refuses_is_counted() -> None:
+    """A request that makes no sense to the store will make none tomorrow: that is poison, not bad luck."""
+    Bomb.arm()
+    async with Environment([quarantine_second]) as env:
+        id = await env.start(quarantine_second)
+
+        async def refuse(call: Call) -> None:
+            if call.method == "append":
+                raise Refused("400")
+
+        for _ in range(MAX_CLAIMS * 2 + 1):  # not even the seal can be written
+            process = Process(env)
+            process.store.before = refuse
+            env.clock.advance(PAST_LEASE)
+            await process.worker.sweep()
+        cause = (await env.store.inner.read(id)).cause
+        assert cause is not None
+        assert cause.type == "Quarantined"

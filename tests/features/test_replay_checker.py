@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -194,3 +195,22 @@ def test_the_command_says_what_it_cannot_read(
     monkeypatch.setattr(sys, "path", [*sys.path])
     assert main(arguments) == 2
     assert words in capsys.readouterr().err
+
+
+@workflow
+async def gives_a_set() -> set[str]:
+    return {await checker_look(word) for word in ("a", "b", "c")}
+
+
+async def test_a_set_is_equal_in_any_order() -> None:
+    """Another process, with other hashes, writes it in another order."""
+    async with Environment([gives_a_set]) as env:
+        id = await env.start(gives_a_set)
+        await env.finish(id)
+        recording = json.loads(await export(env.store, id))
+    for words in (["a", "b", "c"], ["c", "a", "b"], ["b", "c", "a"]):
+        recording["execution"]["completedResult"] = json.dumps(words)
+        assert replay(json.dumps(recording), [gives_a_set]).outcome
+    recording["execution"]["completedResult"] = json.dumps(["a", "b"])
+    with pytest.raises(NonDeterminism):
+        replay(json.dumps(recording), [gives_a_set])

@@ -59,6 +59,7 @@ CASES: dict[str, tuple[Any, Any]] = {
     "nan": (float, math.nan),
     "inf": (float, -math.inf),
     "minus zero": (float, -0.0),
+    "inf beside None": (list[float | None], [math.inf, None]),
     "big": (int, 2**70),
     "model": (Point, Point(x=1, tags={"a", "b"})),
     "list of models": (list[Point], [Point(x=1), Point(x=2)]),

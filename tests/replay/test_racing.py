@@ -45,6 +45,16 @@ async def all_completed() -> list[str]:
 
 
 @workflow
+async def bare_deferreds() -> list[str]:
+    """A deferred is no coroutine, and goes where any awaitable does."""
+    try:
+        await asyncio.wait_for(never, 5)
+    except TimeoutError:
+        return [*await asyncio.gather(answer, say("beside")), await asyncio.shield(answer)]
+    return []
+
+
+@workflow
 async def wait_with_timeout() -> list[str]:
     tasks = [asyncio.create_task(asyncio.sleep(60, "slept")), asyncio.create_task(never.wait())]
     done, pending = await asyncio.wait(tasks, timeout=600)
@@ -159,6 +169,12 @@ async def test_waiting_for_all_gives_them_in_order() -> None:
     """C5: wait's sets hold the tasks in the order in which they were made."""
     whole = await survives_crashes(Scenario(all_completed))
     assert whole.value == [*(f"{name}{n}" for n in (1, 2) for name in "abcdefgh"), *"abcdefgh"]
+
+
+async def test_deferreds_without_a_task() -> None:
+    """gather, wait_for and shield of a Deferred itself."""
+    scenario = Scenario(bare_deferreds, signals=[completes(answer, "yes")], ordered=False)
+    assert (await survives_crashes(scenario)).value == ["yes", "beside", "yes"]
 
 
 async def test_wait_has_a_timeout() -> None:
