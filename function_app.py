@@ -55,6 +55,12 @@ async def purge(req: func.HttpRequest) -> func.HttpResponse:
     return _response(await http.purge(runtime, req.route_params["id"]))
 
 
+@app.route("health", methods=["GET"])
+async def health(req: func.HttpRequest) -> func.HttpResponse:
+    """Whether the store is there, and whether executions are late or wait for a person."""
+    return _response(await http.health(runtime))
+
+
 @app.route("executions", methods=["GET"])
 async def list_executions(req: func.HttpRequest) -> func.HttpResponse:
     """The executions there are."""

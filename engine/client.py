@@ -31,6 +31,7 @@ from engine.errors import (
     UnknownWorkflow,
 )
 from engine.failures import ErrorRecord, Failure, rebuild, record
+from engine.health import Health, look
 from engine.settings import Settings
 from engine.store.base import Filter, Page, Store
 from engine.worker import Worker
@@ -226,6 +227,10 @@ class Client:
     async def list(self, filter: Filter, limit: int = 100, continuation: str | None = None) -> Page:
         """Executions, the newest first."""
         return await self._store.list(filter, limit, continuation)
+
+    async def health(self) -> Health:
+        """How the app stands. Raises StoreError if the store isn't there."""
+        return await look(self._store, self._clock)
 
     # -- inside --
 

@@ -166,6 +166,21 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
     return await _answered(work)
 
 
+async def health(runtime: Runtime) -> Response:
+    """GET health: 200, `ok` or (something is late, or waits for a person) `attention`; 503 if the store is not there."""
+
+    async def work() -> Response:
+        found = await runtime.client.health()
+        body = {
+            "status": "ok" if found.is_well else "attention",
+            "overdueSeconds": round(found.overdue.total_seconds(), 1),
+            "stuck": dict(found.stuck),
+        }
+        return Response(200, json.dumps(body), {"Content-Type": "application/json"})
+
+    return await _answered(work)
+
+
 async def send(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
     """POST executions/{id}/channels/{name}: the body is one more value. With an `Idempotency-Key` header, sending it
     again changes nothing."""

@@ -98,6 +98,7 @@ async def test_an_activity_that_kills_its_process_is_tried_a_set_number_of_times
         assert (execution.worker, execution.due_at) == (None, None)
         listed = await env.client.list(Filter(suspended_with_cause=True))
         assert [e.execution_id for e in listed.executions] == [id]
+        assert (await env.client.health()).stuck == {"Quarantined": 1}
         assert (await env.finish(healthy)).value() == "fine"
         await check_history(env, id)
 

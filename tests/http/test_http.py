@@ -133,7 +133,7 @@ async def test_no_route_takes_a_malformed_id(runtime: Runtime, route: str, id: s
     assert [field["field"] for field in details["fields"]] == ["executionId"]
 
 
-@pytest.mark.parametrize("route", [*ROUTES, "start", "list"])
+@pytest.mark.parametrize("route", [*ROUTES, "start", "list", "health"])
 async def test_a_store_that_is_away_is_503_everywhere(runtime: Runtime, route: str) -> None:
     """With a Retry-After, and without a word of the inside."""
     id = await started(runtime, "asks_one")
@@ -142,6 +142,7 @@ async def test_a_store_that_is_away_is_503_everywhere(runtime: Runtime, route: s
         **ROUTES,
         "start": lambda runtime, _: http.start(runtime, request([]), "asks"),
         "list": lambda runtime, _: http.list_executions(runtime, request()),
+        "health": lambda runtime, _: http.health(runtime),
     }
     answer = await routes[route](runtime, id)
     problem(answer, 503)

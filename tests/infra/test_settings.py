@@ -27,8 +27,6 @@ NOT_IN_AZURE = {
     "ENGINE_SQLITE_FILE": "the local store",
 }
 """What the code reads and an app in Azure must not have, and why."""
-LEFT_TO_ITS_DEFAULT = {"ENGINE_BLOCKED_SECONDS": "a part of the lease, whatever that is"}
-"""What the code reads and an app in Azure may have, and why it needn't."""
 NOT_ON_FLEX = {
     "ENABLE_ORYX_BUILD",
     "FUNCTIONS_EXTENSION_VERSION",
@@ -48,7 +46,7 @@ def app_settings() -> dict[str, Any]:
 
 
 def test_what_the_code_reads_is_set() -> None:
-    assert settings_read() - NOT_IN_AZURE.keys() - LEFT_TO_ITS_DEFAULT.keys() - app_settings().keys() == set()
+    assert settings_read() - NOT_IN_AZURE.keys() - app_settings().keys() == set()
 
 
 def test_what_is_set_is_read() -> None:
@@ -57,7 +55,7 @@ def test_what_is_set_is_read() -> None:
 
 def test_the_lists_of_exceptions_are_needed() -> None:
     assert app_settings().keys() >= BY_THE_PLATFORM
-    assert settings_read() >= NOT_IN_AZURE.keys() | LEFT_TO_ITS_DEFAULT.keys()
+    assert settings_read() >= NOT_IN_AZURE.keys()
 
 
 def test_nothing_is_set_that_must_not_be() -> None:
