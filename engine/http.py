@@ -167,7 +167,7 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
 
 
 async def health(runtime: Runtime) -> Response:
-    """GET health: 200, `ok` or (something is late, or waits for a person) `attention`; 503 if the store is not there."""
+    """GET health: 200, `ok` or (something is late, or waits for a person) `attention`; 503 if there is no store."""
 
     async def work() -> Response:
         found = await runtime.client.health()
