@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import difflib
 import hashlib
 import json
 import uuid
@@ -181,7 +182,7 @@ class Client:
                 if execution.outcome == "terminated":
                     return await self._status(execution)
                 raise AlreadyCompleted(f"execution {execution_id} has ended: {execution.outcome}")
-            with contextlib.suppress(Conflict):
+            with contextlib.suppress(Conflict, Missing):
                 ended = await self._store.replace(execution.terminated(self._clock.now()))
                 self._tell(ended)
                 return await self._status(ended)
@@ -206,11 +207,8 @@ class Client:
             execution = await self._read(execution_id)
             if not execution.is_complete or execution.owes:
                 raise NotEnded(f"execution {execution_id} hasn't ended: interrupt or terminate it first")
-            with contextlib.suppress(Conflict):
-                try:
-                    return await self._store.purge(execution)
-                except Missing:  # someone else purged it since it was read
-                    raise self._unknown(execution_id) from None
+            with contextlib.suppress(Conflict, Missing):
+                return await self._store.purge(execution)
 
     async def resume(self, execution_id: str) -> Status:
         """Free a suspended execution to run again, also a quarantined one. Raises UnknownExecution,
@@ -221,7 +219,7 @@ class Client:
                 raise AlreadyCompleted(f"execution {execution_id} has ended: {execution.outcome}")
             if not execution.suspended:
                 return await self._status(execution)
-            with contextlib.suppress(Conflict):
+            with contextlib.suppress(Conflict, Missing):
                 return await self._status(await self._store.replace(execution.resumed(self._clock.now())))
 
     async def list(self, filter: Filter, limit: int = 100, continuation: str | None = None) -> Page:
@@ -343,7 +341,7 @@ class Client:
     def _find_channel(self, channel: str | Channel[Any]) -> Channel[Any]:
         found = Channel.named(channel) if isinstance(channel, str) else channel
         if found is None:
-            raise UnknownDeferred(f"no channel is named {channel!r}: {_known(Channel.names())}")
+            raise UnknownDeferred(f"no channel is named {channel!r}: {_known(str(channel), Channel.names())}")
         if not isinstance(found, Channel):
             raise TypeError(f"a value is sent to a Channel or its name, not to {found!r}")
         return found
@@ -351,7 +349,7 @@ class Client:
     def _find_deferred(self, deferred: str | Deferred[Any]) -> Deferred[Any]:
         found = Deferred.named(deferred) if isinstance(deferred, str) else deferred
         if found is None:
-            raise UnknownDeferred(f"no deferred is named {deferred!r}: {_known(Deferred.names())}")
+            raise UnknownDeferred(f"no deferred is named {deferred!r}: {_known(str(deferred), Deferred.names())}")
         if not isinstance(found, Deferred):
             raise TypeError(f"what is resolved is a Deferred or its name, not {found!r}")
         inbox_id("deferred", found.name)
@@ -378,7 +376,9 @@ def _short(key: str) -> str:
     return key if len(quoted) <= MAX_KEY else hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _known(names: Sequence[str]) -> str:
+def _known(wanted: str, names: Sequence[str]) -> str:
+    if close := difflib.get_close_matches(wanted, names):
+        return f"did you mean {' or '.join(close)}?"
     shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
     return f"there are {shown}" if names else "none is declared"
 

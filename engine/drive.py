@@ -15,29 +15,24 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import logging
-import random
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from engine.activities import ActivityInfo, Attempt, attempt
-from engine.children import begin_child, drop_child
-from engine.clock import Clock
+from engine.activities import Attempt
+from engine.attempts import Attempts
 from engine.definition import Workflow
 from engine.documents import OUTPUT, Execution, InboxItem, Large, is_large
 from engine.errors import EncodingError, Fault, Quarantined, StoreError, Stuck, TooLarge, Unavailable
 from engine.events import AttemptFailed, Begun, Event, Interrupted, StepResolved
 from engine.failures import ErrorRecord, record
+from engine.host import Host
 from engine.lease import Lease, LeaseLost
+from engine.offspring import Offspring
 from engine.replay import Run
-from engine.settings import Settings
 from engine.steps import ActivityStep, ChildStep, Outcome
-from engine.store.base import Store
 
 T = TypeVar("T")
 
@@ -46,17 +41,6 @@ EVENTS_AT_A_TIME = 500
 
 _log = logging.getLogger("engine")
 _workflow_log = logging.getLogger("engine.workflow")
-
-
-@dataclass(frozen=True)
-class Host:
-    """What a drive needs of the process that it runs in."""
-
-    store: Store
-    clock: Clock
-    settings: Settings
-    threads: concurrent.futures.Executor
-    chance: random.Random
 
 
 class Drive:
@@ -73,16 +57,10 @@ class Drive:
         self._logged = claimed.logged
         self._run: Run | None = None
         self._unsaved: list[Event] = []
-        self._waiting: deque[ActivityStep] = deque()
-        self._later: dict[str, ActivityStep] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
-        self._crossing: dict[str, asyncio.Task[None]] = {}
-        self._children: deque[ChildStep] = deque()
-        self._begun: deque[ChildStep] = deque()
-        self._held: tuple[ActivityStep, ErrorRecord] | None = None
-        self._broken: Exception | None = None
-        self._finished: deque[tuple[ActivityStep, Attempt]] = deque()
         self._changed = asyncio.Event()
+        self._attempts = Attempts(host, claimed, workflow.options.max_parallel, self._changed)
+        self._offspring = Offspring(host, claimed, self._lease.inbox, self._changed)
+        self._held: tuple[ActivityStep, ErrorRecord] | None = None
         self._draining = False
         self._cut = False
 
@@ -101,7 +79,7 @@ class Drive:
     @property
     def is_busy(self) -> bool:
         """Whether activities are running."""
-        return bool(self._running)
+        return self._attempts.are_running
 
     async def run(self) -> None:
         """Drive until the execution has ended, waits, or belongs to someone else. Raises nothing but CancelledError."""
@@ -112,14 +90,14 @@ class Drive:
             _log.info("execution %s: stopped driving: %s", id, lost)
         except Unavailable as error:
             _log.warning("execution %s: stopped driving, its lease will expire: %s", id, error)
-            self._cancel_activities()
+            self._cancel()
             await self._forgive()
         except StoreError as error:
             _log.error("execution %s: stopped driving, its lease will expire: %s", id, error)
         except Exception:  # noqa: BLE001 - a bug of ours must not take other executions along
             _log.exception("execution %s: the driver failed, its lease will expire", id)
         finally:
-            self._cancel_activities()
+            self._cancel()
             if self._run is not None:
                 self._run.close()
 
@@ -189,15 +167,15 @@ class Drive:
         elif self._now() >= self._lease.heartbeat_at:
             await self._lease.extend()
         await _outside_task(lambda: self._deliver(run))
-        self._sort_activities(run)
-        if self._broken is not None:
-            raise self._broken
+        self._sort_steps(run)
+        if self._offspring.error is not None:
+            raise self._offspring.error
         if run.outcome is not None:
             self._drop_children(run)
-            if not self._crossing:
+            if not self._offspring.are_crossing:
                 return await self._complete(run.outcome)
         if self._cut:
-            self._cancel_activities()
+            self._cancel()
             return await self._let_go(self.execution.released(self._now()))
         if self._is_at_rest(run):
             return await self._suspend(run)
@@ -208,10 +186,11 @@ class Drive:
         if self._now() >= self._lease.heartbeat_at:
             return False  # the host may have been frozen: nothing is started on a lease that may be gone
         if self._draining:
-            if not self._running and not self._crossing:
+            if not self._attempts.are_running and not self._offspring.are_crossing:
                 return await self._let_go(self.execution.released(self._now()))
         elif run.outcome is None:
-            self._start(run)
+            self._offspring.begin(run.children)
+            self._attempts.start(run.activities)
         await self._wait(run)
         return False
 
@@ -222,7 +201,7 @@ class Drive:
             self._unsaved.append(event)  # first: what happened is recorded, even if the code can't go on from it
             run.apply(event)
             if isinstance(event, AttemptFailed) and event.attempt:
-                self._later[event.step] = run.activities[event.step]
+                self._attempts.add(run.activities[event.step])
 
     def _next_event(self, run: Run) -> Event | None:
         at = max(self._now(), run.now)
@@ -230,17 +209,14 @@ class Drive:
             return Interrupted(at)
         if run.outcome is not None:
             return None
-        while self._finished:
-            step, ended = self._finished.popleft()
-            self._running.pop(step.id, None)
-            if run.activities.get(step.id) is step:
-                return self._ending(step, ended, at)
+        while (ended := self._attempts.next_ended()) is not None:
+            if run.activities.get(ended[0].id) is ended[0]:
+                return self._ending(*ended, at)
         for name in run.deferreds:
             item = self._lease.inbox.get(("deferred", name))
             if item is not None:
                 return StepResolved(name, "", at, "deferred", item.value, item.error)
-        while self._begun:
-            child = self._begun.popleft()
+        while (child := self._offspring.next_begun()) is not None:
             if run.children.get(child.id) is child:
                 return Begun(child.id, child.digest, at)
         for child in run.children.values():
@@ -274,112 +250,41 @@ class Drive:
         retry_at = at + retry.delay(attempts, self._host.chance)
         return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at)
 
-    # -- activities --
+    # -- activities and children --
 
-    def _sort_activities(self, run: Run) -> None:
-        """Bring what runs into line with what the workflow waits for."""
+    def _sort_steps(self, run: Run) -> None:
+        """Bring what is under way into line with what the workflow waits for."""
         for step in run.dropped:
             if isinstance(step, ChildStep):
-                self._drop_child(step)
-                continue
-            self._later.pop(step.id, None)
-            if (task := self._running.pop(step.id, None)) is not None:
-                task.cancel()
-        if run.dropped:
-            self._waiting = deque(step for step in self._waiting if run.activities.get(step.id) is step)
-            self._children = deque(child for child in self._children if run.children.get(child.id) is child)
-            run.dropped.clear()
+                self._offspring.drop(step)
+            else:
+                self._attempts.drop(step)
+        run.dropped.clear()
         for step in run.asked:
             if isinstance(step, ChildStep):
                 if run.children.get(step.id) is step and not step.begun:
-                    self._children.append(step)
-                continue
-            if run.activities.get(step.id) is not step:
-                continue
-            if step.retry_at is None:
-                self._waiting.append(step)
-            else:
-                self._later[step.id] = step
+                    self._offspring.add(step)
+            elif run.activities.get(step.id) is step:
+                self._attempts.add(step)
         run.asked.clear()
-        for step in [s for s in self._later.values() if s.retry_at is not None and s.retry_at <= self._now()]:
-            del self._later[step.id]
-            step.retry_at = None
-            self._waiting.append(step)
-
-    def _start(self, run: Run) -> None:
-        while self._children:
-            child = self._children.popleft()
-            if run.children.get(child.id) is child:
-                self._crossing[child.id] = asyncio.create_task(self._begin_child(child))
-        while self._waiting and len(self._running) < self._workflow.options.max_parallel:
-            step = self._waiting.popleft()
-            if run.activities.get(step.id) is step:
-                self._running[step.id] = asyncio.create_task(self._perform(step))
-
-    async def _perform(self, step: ActivityStep) -> None:
-        info = ActivityInfo(self.execution.execution_id, self.execution.workflow, step.id, step.attempts + 1)
-        try:
-            ended = await attempt(step, info, self._host.clock, self._host.threads)
-        except asyncio.CancelledError as error:
-            if self._running.get(step.id) is not asyncio.current_task():
-                raise  # the driver gave it up
-            ended = Attempt(error=error)  # the activity cancelled itself
-        self._finished.append((step, ended))
-        self._changed.set()
-
-    def _cancel_activities(self) -> None:
-        for task in [*self._running.values(), *self._crossing.values()]:
-            task.cancel()
-        self._running.clear()
-
-    # -- children --
-
-    async def _begin_child(self, step: ChildStep) -> None:
-        host = self._host
-        try:
-            item = await begin_child(host.store, host.clock, host.settings, self.execution, step)
-        except Exception as error:  # noqa: BLE001 - it ends the drive, which raises it
-            self._broken = error
-        else:
-            if item is not None:
-                self._lease.inbox["child", step.id] = item
-            elif step.waits:
-                self._begun.append(step)
-        finally:
-            self._crossing.pop(step.id, None)
-            self._changed.set()
-
-    def _drop_child(self, step: ChildStep) -> None:
-        """Interrupt a child that the workflow gave up, also one that is only just being created."""
-        if step.abandon or ("child", step.id) in self._lease.inbox:
-            return
-
-        async def drop(begin: asyncio.Task[None] | None) -> None:
-            try:
-                if begin is not None:
-                    await asyncio.wait([begin])
-                await drop_child(self._host.store, self._host.clock, self.execution, step)
-            except Exception as error:  # noqa: BLE001 - as above
-                self._broken = error
-            finally:
-                self._crossing.pop(f"{step.id} dropped", None)
-                self._changed.set()
-
-        begin = self._crossing.get(step.id)
-        self._crossing[f"{step.id} dropped"] = asyncio.create_task(drop(begin))
+        self._attempts.wake(self._now())
 
     def _drop_children(self, run: Run) -> None:
         """A parent's end is the end of the children that it waited for."""
         for step in list(run.children.values()):
             del run.children[step.id]
-            self._drop_child(step)
+            self._offspring.drop(step)
+
+    def _cancel(self) -> None:
+        self._attempts.cancel()
+        self._offspring.cancel()
 
     # -- waiting --
 
     def _is_at_rest(self, run: Run) -> bool:
         if self._changed.is_set():  # something came since the last delivery: it may stand nowhere but in memory
             return False
-        if self._running or self._finished or self._waiting or self._crossing or self._children or self._begun:
+        if not self._attempts.are_idle or not self._offspring.are_idle:
             return False
         if self._cause_to_stop(run) is not None:
             return True
@@ -393,9 +298,8 @@ class Drive:
         return self._held[1]
 
     def _next_due(self, run: Run) -> datetime | None:
-        dues = [timer.due for timer in run.timers.values()]
-        dues += [step.retry_at for step in self._later.values() if step.retry_at is not None]
-        return min(dues, default=None)
+        timer = min((timer.due for timer in run.timers.values()), default=None)
+        return min(filter(None, (timer, self._attempts.next_due)), default=None)
 
     async def _wait(self, run: Run) -> None:
         due = self._next_due(run) if run.outcome is None else None  # once it has ended, no timer is listened to

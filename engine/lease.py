@@ -80,6 +80,8 @@ class Lease:
         while not self._is_sealed:
             if self._clock.now() >= self.heartbeat_at:
                 await self.extend()  # who stood still since its claim may not seal the log against the next driver
+                if len(loaded.inbox) < self.execution.inbox_count:  # it is newer than what was read
+                    loaded = await self._read_partition()
                 continue
             seal = Chunk.of(self.execution.execution_id, len(loaded.chunks), [Takeover(self._clock.now(), self.token)])
             try:

@@ -24,8 +24,9 @@ from engine.children import tell_parents
 from engine.clock import Clock
 from engine.definition import Registry
 from engine.documents import SCHEMA, Execution
-from engine.drive import Drive, Host
+from engine.drive import Drive
 from engine.errors import Conflict, Missing, StoreError
+from engine.host import Host
 from engine.settings import Settings
 from engine.store.base import Store, parse_executions
 from engine.watchdog import Watchdog

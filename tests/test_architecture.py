@@ -24,7 +24,7 @@ CORE = [
     "steps",
 ]
 """Modules of the engine without I/O: the same input gives the same output, in every process."""
-TOUCHES_STORE = ["children", "client", "drive", "health", "http", "lease", "runtime", "worker"]
+TOUCHES_STORE = ["children", "client", "drive", "health", "host", "http", "lease", "runtime", "worker"]
 """Modules of the engine that speak to a store."""
 MACHINE = [
     "azure",

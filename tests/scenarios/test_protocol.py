@@ -316,7 +316,7 @@ async def test_a_drive_that_always_dies_is_quarantined_until_resumed() -> None:
 
         async def die(call: Call) -> None:
             if dies and call.method == "append" and call.arguments[0].events[0]["kind"] != "takeover":
-                raise Unavailable("it dies each time")
+                raise RuntimeError("it dies each time")
 
         env.store.before = die
         for _ in range(20):

@@ -49,8 +49,16 @@ SLIPS: dict[str, tuple[Callable[[Any, str], Awaitable[Any]], type[Exception], st
     "a deferred is sent to": (lambda c, id: c.send(id, answer, "x"), TypeError, "sent to a Channel or its name, not"),
     "a channel is resolved": (lambda c, id: c.complete(id, notes, "x"), TypeError, "is a Deferred or its name, not"),
     "a channel fails": (lambda c, id: c.fail(id, notes, Refused()), TypeError, "is a Deferred or its name, not"),
-    "an unknown deferred": (lambda c, id: c.complete(id, "anwser"), UnknownDeferred, r"there are .*misuse\.answer"),
-    "an unknown channel": (lambda c, id: c.send(id, "misuse.answer", 1), UnknownDeferred, r"are .*misuse\.notes"),
+    "an unknown deferred": (
+        lambda c, id: c.complete(id, "misuse.anwser"),
+        UnknownDeferred,
+        r"did you mean misuse\.answer\b",
+    ),
+    "an unknown channel": (
+        lambda c, id: c.send(id, "misuse.answer", 1),
+        UnknownDeferred,
+        "no channel is named 'misuse.answer': ",
+    ),
     "an empty key": (lambda c, _: c.start(misuse_waits, key=""), InvalidInput, "text and not empty, not ''"),
     "a key that is a number": (lambda c, _: c.start(misuse_waits, key=7), InvalidInput, "text and not empty, not 7"),
 }

@@ -1,0 +1,97 @@
+"""The children of one execution while it is driven: what has to cross to their partitions, as tasks beside the driver's
+flow of control.
+
+1. A child that is dropped while it is only just being created is interrupted once it has been.
+2. What fails is kept in `error`, for the driver to raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+
+from engine.children import begin_child, drop_child
+from engine.documents import Execution, InboxItem
+from engine.host import Host
+from engine.steps import ChildStep
+
+
+class Offspring:
+    """The children of `parent`. The exit of one that has ended already goes into `inbox`; `changed` is set when
+    something has crossed."""
+
+    def __init__(
+        self, host: Host, parent: Execution, inbox: dict[tuple[str, str], InboxItem], changed: asyncio.Event
+    ) -> None:
+        self.error: Exception | None = None
+        self._host = host
+        self._parent = parent
+        self._inbox = inbox
+        self._changed = changed
+        self._waiting: dict[str, ChildStep] = {}
+        self._crossing: dict[str, asyncio.Task[None]] = {}
+        self._begun: deque[ChildStep] = deque()
+
+    @property
+    def are_crossing(self) -> bool:
+        """Whether any is being begun or interrupted."""
+        return bool(self._crossing)
+
+    @property
+    def are_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self._waiting or self._crossing or self._begun)
+
+    def add(self, step: ChildStep) -> None:
+        """A child that is to be begun."""
+        self._waiting[step.id] = step
+
+    def begin(self, open: Mapping[str, ChildStep]) -> None:
+        """Begin those that wait and are still open."""
+        for step in self._waiting.values():
+            if open.get(step.id) is step:
+                self._crossing[step.id] = asyncio.create_task(self._begin(step))
+        self._waiting.clear()
+
+    def next_begun(self) -> ChildStep | None:
+        """One that has begun and is waited for."""
+        return self._begun.popleft() if self._begun else None
+
+    def drop(self, step: ChildStep) -> None:
+        """Interrupt a child that the workflow gave up."""
+        self._waiting.pop(step.id, None)
+        if not step.abandon and ("child", step.id) not in self._inbox:
+            drop = self._drop(step, self._crossing.get(step.id))
+            self._crossing[f"{step.id} dropped"] = asyncio.create_task(drop)
+
+    def cancel(self) -> None:
+        """Stop. Whoever drives next begins and interrupts again what has to be."""
+        for task in self._crossing.values():
+            task.cancel()
+
+    async def _begin(self, step: ChildStep) -> None:
+        host = self._host
+        try:
+            item = await begin_child(host.store, host.clock, host.settings, self._parent, step)
+        except Exception as error:  # noqa: BLE001 - the driver raises it
+            self.error = error
+        else:
+            if item is not None:
+                self._inbox["child", step.id] = item
+            elif step.waits:
+                self._begun.append(step)
+        finally:
+            self._crossing.pop(step.id, None)
+            self._changed.set()
+
+    async def _drop(self, step: ChildStep, begin: asyncio.Task[None] | None) -> None:
+        try:
+            if begin is not None:
+                await asyncio.wait([begin])
+            await drop_child(self._host.store, self._host.clock, self._parent, step)
+        except Exception as error:  # noqa: BLE001 - the driver raises it
+            self.error = error
+        finally:
+            self._crossing.pop(f"{step.id} dropped", None)
+            self._changed.set()
