@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo run test lint format clean
+.PHONY: demo run test chaos lint format clean
 
 demo: $(READY)
 	$(BIN)/python demo.py
@@ -14,6 +14,9 @@ run: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+chaos: $(READY)
+	$(BIN)/python -m tests.chaos
 
 lint: $(READY)
 	$(BIN)/ruff check .
