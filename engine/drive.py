@@ -58,6 +58,8 @@ class Drive:
         self._run: Run | None = None
         self._unsaved: list[Event] = []
         self._changed = asyncio.Event()
+        self.told = claimed
+        """The newest version that it was told of."""
         self._attempts = Attempts(host, claimed, workflow.options.max_parallel, self._changed)
         self._offspring = Offspring(host, claimed, self._lease.inbox, self._changed)
         self._held: tuple[ActivityStep, ErrorRecord] | None = None
@@ -108,6 +110,7 @@ class Drive:
     def notify(self, execution: Execution) -> None:
         """A version of the exec document was seen: there may be news."""
         if self._lease.tell(execution.wake):
+            self.told = execution
             self._changed.set()
 
     def drain(self) -> None:

@@ -137,7 +137,7 @@ def fitting(errors: Iterable[ErrorRecord]) -> tuple[ErrorRecord, ...]:
     """The records, in brief from where they would take more than a document has room for, and cut off after that."""
     kept, room, brief = list[ErrorRecord](), MAX_RECORDS, 0
     for error in errors:
-        room -= len(error.model_dump_json())
+        room -= len(error.model_dump_json().encode())
         if room < 0:
             brief += 1
             error = ErrorRecord(type=error.type[:MAX_BRIEF], message=error.message[:MAX_BRIEF] + "… [cut]")

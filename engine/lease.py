@@ -216,5 +216,5 @@ def _size(event: Event) -> int:
     """About how many bytes an event takes in a chunk."""
     size = 200 + (stored_size(event.value or "") if isinstance(event, StepResolved) else 0)
     if isinstance(event, StepResolved | AttemptFailed) and event.error is not None:
-        size += len(event.error.model_dump_json())
+        size += len(event.error.model_dump_json().encode())
     return size

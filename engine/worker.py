@@ -191,11 +191,8 @@ class Worker:
                 await self._settle(drive.execution)
             if not drive.has_news:
                 return
-            # It was told of something just as it let go: whoever told it relies on it.
-            with contextlib.suppress(Missing):
-                execution = await self._store.read(execution.execution_id)
-                continue
-            return
+            # It was told of something just as it let go, and whoever told it relies on it. A read could be older.
+            execution = drive.told
 
     async def _hold(self, execution: Execution) -> Drive | None:
         """Claim an execution and drive it until it is let go. None if it could not be claimed."""

@@ -20,7 +20,7 @@ from datetime import datetime
 
 from engine.clock import isoformat
 from engine.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
-from engine.errors import Conflict, Taken
+from engine.errors import Conflict, Missing, Taken
 from engine.store.base import Filter, Loaded, Page, sort_documents
 from engine.store.cosmos_account import CosmosAccount
 from engine.store.cosmos_client import Connection
@@ -149,8 +149,8 @@ class CosmosStore:
                 return found is not None and found["status"] == "running" and not found["interrupted"]
 
             found = await self._items.read_back(execution_id, EXEC, is_old)
-            if found is None:
-                return await self.read(execution_id)  # purged meanwhile: Missing
+            if found is None:  # what stands there later is a fresh run, which nobody asked to interrupt
+                raise Missing(f"execution {execution_id} was purged meanwhile") from None
             patched = found
         return Execution.from_document(patched)
 

@@ -65,7 +65,7 @@ class CosmosAccount:
                     raise ValueError(f"setting {name} is set, but {ENDPOINT_SETTING} isn't: which account is it for?")
             return None
         return cls(
-            endpoint=_checked_endpoint(endpoint, source),
+            endpoint=_checked_endpoint(endpoint, source, has_key=key is not None),
             key=_checked_key(key, KEY_SETTING if connection is None else CONNECTION_SETTING),
             client_id=setting(CLIENT_ID_SETTING),
             database=_checked_name(setting(DATABASE_SETTING) or DATABASE, DATABASE_SETTING),
@@ -86,7 +86,7 @@ def _parse_connection(text: str) -> tuple[str, str | None]:
     return values["accountendpoint"], values["accountkey"]
 
 
-def _checked_endpoint(text: str, name: str) -> str:
+def _checked_endpoint(text: str, name: str, has_key: bool) -> str:
     try:
         parts = urlsplit(text)
         usable = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
@@ -97,6 +97,10 @@ def _checked_endpoint(text: str, name: str) -> str:
         if "accountkey" in text.lower():
             raise ValueError(f"{shown}; a connection string belongs into {CONNECTION_SETTING}")
         raise ValueError(f"{shown}, not {text!r}")
+    if parts.scheme == "http" and not has_key:
+        raise ValueError(
+            f"setting {name}: the app's identity isn't sent to an address without TLS. Use https, or set {KEY_SETTING}"
+        )
     return text
 
 

@@ -28,11 +28,14 @@ from engine.store.cosmos_retry import Retry
 from engine.store.cosmos_schema import LEASES, container_definition, leases_definition
 from engine.store.cosmos_usage import Usage
 
+SLOW = 120.0
+"""Seconds that an emulator may take: it makes partitions, and may only just have started."""
+
 
 async def create_containers(account: CosmosAccount, retry: Retry | None = None) -> list[str]:
     """Make what is missing. Returns in what the containers that there were differ from the definition. Raises
     StoreError."""
-    connection, retry = Connection(account, Usage()), retry or Retry()
+    connection, retry = Connection(account, Usage()), retry or Retry(patience=SLOW)
 
     async def make() -> list[str]:
         client = await connection.client()

@@ -6,12 +6,13 @@ every write is guarded by an etag, a create or a predicate: a repetition of one 
 then reads back and recognises its own `op`.
 
 Sent again are: 429 (not before the time that the service asks for), 449, 408, 410, 404 of a replica that isn't as far
-as the session (sub-status 1002), 500, 502, 503, 504, lost connections and answers that don't come in time. All
-else is final.
+as the session (sub-status 1002), 403 of a region that is no longer the account's (3, 1008), 500, 502, 503, 504, lost
+connections and answers that don't come in time. All else is final.
 
-Limits: at most ATTEMPTS sends, none of them later than BUDGET seconds after the first. Between two sends passes a
-random time of up to FIRST seconds, doubled each time up to LONGEST; after a 429, at least what the service asked for. A
-service that asks for more than what is left of the budget is not waited for. After that the store raises Unavailable.
+Limits: at most ATTEMPTS sends, none of them later than BUDGET seconds after the first, and none longer than PATIENCE.
+Between two sends passes a random time of up to FIRST seconds, doubled each time up to LONGEST; after a 429, at least
+what the service asked for. A service that asks for more than what is left of the budget is not waited for. After that
+the store raises Unavailable.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import aiohttp
 from azure.core.exceptions import AzureError, ClientAuthenticationError
 from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosHttpResponseError
 
-from engine.errors import Conflict, Missing, Taken, TooLarge, Unavailable
+from engine.errors import Conflict, Missing, Refused, Taken, TooLarge, Unavailable
 
 T = TypeVar("T")
 
@@ -37,12 +38,19 @@ BUDGET = 20.0
 """Seconds: shorter than a lease, so that whoever holds one learns in time that it can't write."""
 FIRST = 0.05
 LONGEST = 2.0
+PATIENCE = 30.0
+"""Seconds that one send may take, whatever the SDK does in it: for a region that moved it looks for two minutes, and
+where the partitions themselves can't be read it may wait for its own lock for ever."""
 
 ERRORS: tuple[type[Exception], ...] = (AzureError, aiohttp.ClientError, TimeoutError, OSError)
 """What a request may raise."""
+_STUMBLES: tuple[type[Exception], ...] = (KeyError, TypeError)
+"""What the SDK (4.17) raises where it stumbles over what the service answered: a KeyError when it forgets the session
+token of a container, at a 404/1002, and has none; a TypeError when the partitions can't be read."""
 
 _AGAIN = frozenset({408, 410, 429, 449, 500, 502, 503, 504})
-_SESSION_NOT_AVAILABLE = 1002
+_AGAIN_FOR = frozenset({(404, 1002), (403, 3), (403, 1008)})
+"""With these sub-statuses: the session isn't available, no writes in this region, no such account in this region."""
 _OWNER_NOT_FOUND = 1003
 
 
@@ -76,7 +84,7 @@ class Trouble:
             return cls(Meaning.AGAIN, _first_line(error))
         status, substatus = int(error.status_code or 0), int(error.sub_status or 0)
         text = f"{status}{f'/{substatus}' if substatus else ''} {_first_line(error)}"
-        if status in _AGAIN or (status == 404 and substatus == _SESSION_NOT_AVAILABLE):
+        if status in _AGAIN or (status, substatus) in _AGAIN_FOR:
             return cls(Meaning.AGAIN, text, _retry_after(headers_of(error)))
         if status == 404 and substatus == _OWNER_NOT_FOUND:
             return cls(Meaning.NO_CONTAINER, text)
@@ -108,6 +116,8 @@ class Trouble:
                 )
             case Meaning.NO_CONTAINER:
                 return Unavailable(f"{what}: the database or container doesn't exist any more ({self.text})")
+            case Meaning.REFUSED:
+                return Refused(f"{what}: {self.text}")
             case _:
                 return Unavailable(f"{what}: {self.text}")
 
@@ -118,6 +128,7 @@ class Retry:
 
     attempts: int = ATTEMPTS
     budget: float = BUDGET
+    patience: float = PATIENCE
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = random.random
@@ -127,8 +138,11 @@ class Retry:
         start = self.clock()
         for number in range(1, self.attempts + 1):
             try:
-                return await send()
-            except ERRORS as error:
+                async with asyncio.timeout(self.patience):
+                    return await send()
+            except (*ERRORS, *_STUMBLES) as error:
+                if not _is_known(error):
+                    raise
                 trouble = Trouble.of(error)
                 pause = trouble.wait + self.chance() * min(FIRST * 2 ** (number - 1), LONGEST)
                 late = self.clock() + pause > start + self.budget
@@ -136,6 +150,11 @@ class Retry:
                     raise trouble.as_error(what) from error
             await self.sleep(pause)
         raise AssertionError("unreachable")
+
+
+def _is_known(error: Exception) -> bool:
+    """Whether it is an error of a request, and not of the program."""
+    return isinstance(error, ERRORS) or isinstance(error.__context__, CosmosHttpResponseError)
 
 
 def headers_of(error: Exception) -> Mapping[str, Any]:

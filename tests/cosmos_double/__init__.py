@@ -32,6 +32,7 @@ from .errors import CosmosError
 from .faults import (
     Answer,
     Call,
+    Cut,
     Delay,
     Drop,
     Faults,
@@ -52,6 +53,7 @@ __all__ = [
     "Clock",
     "CosmosDouble",
     "CosmosError",
+    "Cut",
     "Delay",
     "Drop",
     "Entry",

@@ -70,6 +70,14 @@ class Drop(Action):
 
 
 @dataclass
+class Cut(Action):
+    """Close the connection in the middle of the answer: it says how long it is, and ends before that."""
+
+    async def act(self, request: Request, account: Account) -> None:
+        request.cut = True
+
+
+@dataclass
 class Delay(Action):
     """Wait, on the wall clock; longer than the client's timeout, the client gives up and the request goes on."""
 

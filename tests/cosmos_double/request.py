@@ -47,6 +47,8 @@ class Request:
     """Set by `StaleRead`: how many commits behind the answering replica is."""
     page_limit: int | None = field(default=None)
     """Set by `ShortPage`."""
+    cut: bool = field(default=False)
+    """Set by `Cut`: the answer breaks off."""
 
     @property
     def is_control(self) -> bool:

@@ -4,6 +4,7 @@ For each request: read it, log it, let the faults act before, check the signatur
 faults act after, answer. A fault can end this at either of its moments; the log says what happened.
 """
 
+import ssl
 import uuid
 from types import TracebackType
 from typing import Any, Self
@@ -30,7 +31,7 @@ class CosmosDouble:
     `ranges` is the number of physical partitions of a new container, `consistency` the level of the account,
     `page_size` the items in a page when the request names no number, `history` how many commits of a range a
     stale read can go back, `accept_aad` whether Entra tokens are let in (unchecked) beside the key, `log_limit`
-    how many requests the log remembers (None: all).
+    how many requests the log remembers (None: all), `tls` with what it serves HTTPS (None: HTTP).
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class CosmosDouble:
         history: int = 1000,
         log_limit: int | None = None,
         clock: Clock | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if consistency not in LEVELS:
             raise ValueError(f"consistency is one of {', '.join(LEVELS)}")
@@ -54,7 +56,7 @@ class CosmosDouble:
         self.faults = Faults()
         self.log = RequestLog(log_limit)
         self.account = Account(self.clock, ranges, history)
-        self._host, self._port = host, port
+        self._host, self._port, self._tls = host, port, tls
         self._accept_aad = accept_aad
         self._consistency = consistency
         self._page_size = page_size
@@ -73,14 +75,14 @@ class CosmosDouble:
     @property
     def endpoint(self) -> str:
         """The address for the SDK; known once the double has started."""
-        return f"http://{self._host}:{self._port}/"
+        return f"{'https' if self._tls else 'http'}://{self._host}:{self._port}/"
 
     async def start(self) -> None:
         app = web.Application(client_max_size=4 * rules.MAX_BYTES)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port)
+        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=self._tls)
         await site.start()
         self._port = self._runner.addresses[0][1]
         self._handlers = Handlers(self.account, self.endpoint, self._consistency, self._page_size)
@@ -138,7 +140,7 @@ class CosmosDouble:
         entry.status, entry.substatus = response.status, response.substatus
         if entry.effect is None:
             entry.charge = response.charge
-        return _http(response, activity)
+        return await _cut(http, response, activity) if request.cut else _http(response, activity)
 
     async def _answer(self, request: Request, entry: Entry, activity: str) -> Response:
         actions = list(self.faults.matching(request))
@@ -193,3 +195,15 @@ def _http(response: Response, activity: str) -> web.Response:
     if response.body is not None:
         headers["Content-Type"] = "application/json"
     return web.Response(status=response.status, body=response.body, headers=headers)
+
+
+async def _cut(http: web.Request, response: Response, activity: str) -> web.StreamResponse:
+    """Send the headers of an answer and half of its body, and close the connection."""
+    body = response.body or b"{}"
+    answer = web.StreamResponse(status=response.status, headers=_http(response, activity).headers)
+    answer.content_length = len(body)
+    await answer.prepare(http)
+    await answer.write(body[: len(body) // 2])
+    if http.transport is not None:
+        http.transport.close()
+    return answer

@@ -7,7 +7,7 @@ import pytest
 from azure.cosmos.aio import ContainerProxy, CosmosClient
 from azure.cosmos.exceptions import CosmosHttpResponseError, CosmosResourceExistsError
 
-from tests.cosmos_double import Answer, Call, CosmosDouble, CosmosError, Delay, Drop, Hold, ShortPage
+from tests.cosmos_double import Answer, Call, CosmosDouble, CosmosError, Cut, Delay, Drop, Hold, ShortPage
 
 from .support import DOCS, Raw, ids
 
@@ -66,6 +66,14 @@ async def test_a_drop_before_and_after_the_effect(raw: Raw, double: CosmosDouble
             await raw.send("POST", DOCS, ITEM, pk="p")
         assert ids(double.container("app", "work").documents()) == stored
     assert [(entry.status, entry.effect) for entry in double.log] == [(None, None), (None, 201)]
+
+
+async def test_an_answer_that_breaks_off(raw: Raw, double: CosmosDouble):
+    double.faults.add(Cut(), kind="item")
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await raw.send("POST", DOCS, ITEM, pk="p")
+    assert ids(double.container("app", "work").documents()) == ["a"]
+    assert (await raw.send("GET", f"{DOCS}/a", pk="p")).status == 200
 
 
 async def test_the_sdk_sends_a_lost_write_again(work: ContainerProxy, double: CosmosDouble):

@@ -1,8 +1,13 @@
 """The part that the double shares with another implementation of the same protocol, @vercel/cosmosdb-server (npm).
 
 One suite of plain CRUD, etags and queries of one partition runs on both. What the other server can't do is left out:
-it wants the partition key in the filter too, and knows neither OFFSET nor the batches of this SDK. It runs only when
-node is there and COSMOSDB_SERVER_DIR names a folder whose node_modules has the package; nothing is installed here.
+it wants the partition key in the filter too, and knows neither OFFSET nor the batches of this SDK; it tells a wrong
+partition key, a patch below what isn't there and a read of what is unchanged differently from the documentation. It
+runs only when node is there and COSMOSDB_SERVER_DIR names a folder whose node_modules has the package; nothing is
+installed here:
+
+    npm install --prefix /tmp/server @vercel/cosmosdb-server
+    COSMOSDB_SERVER_DIR=/tmp/server python -m pytest tests/cosmos_double_tests/test_shared_suite.py
 """
 
 import os
@@ -19,6 +24,7 @@ from azure.cosmos import PartitionKey
 from azure.cosmos.aio import ContainerProxy, CosmosClient
 from azure.cosmos.exceptions import (
     CosmosAccessConditionFailedError,
+    CosmosHttpResponseError,
     CosmosResourceExistsError,
     CosmosResourceNotFoundError,
 )
@@ -96,6 +102,72 @@ class SharedSuite:
         ]
         patched = await things.patch_item("i1", "p", operations)
         assert bare(patched) == {"id": "i1", "pk": "p", "n": 3, "name": "new", "tags": ["first", "a", 1]}
+
+    @pytest.mark.parametrize(
+        ("operation", "path", "value", "expected"),
+        [
+            ("add", "/new", {"x": 1}, {"new": {"x": 1}}),
+            ("set", "/o/x", 1, {"o": {"x": 1}}),
+            ("incr", "/n", 0.5, {"n": 1.5}),
+            ("incr", "/new", 2, {"new": 2}),
+            ("add", "/a/-", 3, {"a": [1, 2, 3]}),
+            ("add", "/a/1", 9, {"a": [1, 9, 2]}),
+            ("set", "/a/0", 7, {"a": [7, 2]}),
+            ("replace", "/a/1", 7, {"a": [1, 7]}),
+            ("remove", "/a/0", None, {"a": [2]}),
+            ("replace", "/none", 1, None),
+            ("remove", "/none", None, None),
+            ("incr", "/pk", 1, None),
+            ("add", "/a/9", 1, None),
+            ("nonsense", "/n", 1, None),
+        ],
+    )
+    async def test_one_patch(self, things: ContainerProxy, operation: str, path: str, value: Any, expected: Any):
+        """None expected: it is refused with 400, and an operation before it is undone with it."""
+        item = {"id": "z", "pk": "p", "n": 1, "a": [1, 2], "o": {}}
+        await things.create_item(item)
+        change = {"op": operation, "path": path} | ({"value": value} if operation != "remove" else {})
+        if expected is not None:
+            assert bare(await things.patch_item("z", "p", [change])) == item | expected
+            return
+        with pytest.raises(CosmosHttpResponseError) as caught:
+            await things.patch_item("z", "p", [{"op": "incr", "path": "/n", "value": 1}, change])
+        assert caught.value.status_code == 400
+        assert bare(await things.read_item("z", "p")) == item
+
+    async def test_a_patch_has_ten_operations_at_most(self, things: ContainerProxy):
+        await things.create_item(ITEMS[1])
+        one = {"op": "incr", "path": "/n", "value": 1}
+        assert (await things.patch_item("i1", "p", [one] * 10))["n"] == 11
+        with pytest.raises(CosmosHttpResponseError) as caught:
+            await things.patch_item("i1", "p", [one] * 11)
+        assert caught.value.status_code == 400
+
+    async def test_etags_guard_other_writes(self, things: ContainerProxy):
+        created = await things.create_item(ITEMS[0])
+        guard = {"etag": '"another"', "match_condition": MatchConditions.IfNotModified}
+        with pytest.raises(CosmosAccessConditionFailedError):
+            await things.delete_item("i0", "p", **guard)
+        with pytest.raises(CosmosAccessConditionFailedError):
+            await things.upsert_item({"id": "i0", "pk": "p"}, **guard)
+        assert await things.read_item("i0", "p") == created
+
+    @pytest.mark.parametrize("item", [{"pk": "p"}, {"id": "", "pk": "p"}])
+    async def test_an_id_is_wanted(self, things: ContainerProxy, item: dict[str, Any]):
+        with pytest.raises(CosmosHttpResponseError) as caught:
+            await things.create_item(item)
+        assert caught.value.status_code == 400
+
+    @pytest.mark.parametrize("key", ["s", "", 1, 1.5, True, "é"])
+    async def test_partition_keys_of_any_kind(self, things: ContainerProxy, key: Any):
+        await things.create_item({"id": "k", "pk": key})
+        assert (await things.read_item("k", key))["pk"] == key
+
+    @pytest.mark.parametrize("text", ["SELEC 1", "SELECT * FROM c WHERE", "SELECT * FROM c WHERE c.pk = 'p' AND"])
+    async def test_what_is_no_query_is_refused(self, things: ContainerProxy, items: None, text: str):
+        with pytest.raises(CosmosHttpResponseError) as caught:
+            await collect(things.query_items(text, partition_key="p"))
+        assert caught.value.status_code == 400
 
     @pytest.mark.parametrize(
         ("where", "found"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import Runtime
+from engine.errors import Unavailable
 from engine.store import cosmos_init
 from engine.store.cosmos import CosmosStore
 from engine.store.cosmos_account import CosmosAccount
@@ -33,8 +34,8 @@ KEY = "a2V5"
             CosmosAccount(URL, KEY),
         ),
         (
-            {"COSMOS__accountEndpoint": "http://h:1", "COSMOS_DATABASE": "d", "COSMOS_CONTAINER": "c"},
-            CosmosAccount("http://h:1", database="d", container="c"),
+            {"COSMOS__accountEndpoint": "http://h", "COSMOS_KEY": KEY, "COSMOS_DATABASE": "d", "COSMOS_CONTAINER": "c"},
+            CosmosAccount("http://h", KEY, database="d", container="c"),
         ),
     ],
 )
@@ -52,6 +53,7 @@ def test_settings(settings: dict[str, str], expected: CosmosAccount | None):
         ({"COSMOS__clientId": "c"}, ["COSMOS__clientId", "COSMOS__accountEndpoint"]),
         ({"COSMOS__accountEndpoint": "name"}, ["COSMOS__accountEndpoint", "name"]),
         ({"COSMOS__accountEndpoint": f"AccountEndpoint={URL};AccountKey={KEY}"}, ["connection string", "COSMOS"]),
+        ({"COSMOS__accountEndpoint": "http://h"}, ["COSMOS__accountEndpoint", "COSMOS_KEY", "TLS", "https"]),
         ({"COSMOS__accountEndpoint": "http://h:x"}, ["COSMOS__accountEndpoint", "URL"]),
         ({"COSMOS__accountEndpoint": "http://[h"}, ["COSMOS__accountEndpoint", "URL"]),
         ({"COSMOS__accountEndpoint": URL, "COSMOS_KEY": "!"}, ["COSMOS_KEY", "base64"]),
@@ -132,3 +134,18 @@ def test_init_on_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "COSMOS__accountEndpoint" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         cosmos_init.main([])
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "key", "words"),
+    [
+        (None, "d3Jvbmc=", ["making database workflows in http://127.0.0.1", "key is wrong", "401"]),
+        ("http://127.0.0.1:9/", "d3Jvbmc=", ["http://127.0.0.1:9/", "Cannot connect to host"]),
+    ],
+    ids=["a wrong key", "nobody there"],
+)
+async def test_init_says_why_it_can_not(double: CosmosDouble, endpoint: str | None, key: str, words: list[str]):
+    with pytest.raises(Unavailable) as caught:
+        await create_containers(CosmosAccount(endpoint or double.endpoint, key), Time().retry())
+    for word in words:
+        assert word in str(caught.value)

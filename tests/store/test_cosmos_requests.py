@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from azure.core.credentials import AccessToken
 
 from engine.documents import Chunk, Large, inbox_id
 from engine.errors import Conflict, Missing, Taken, TooLarge, Unavailable
 from engine.store.base import Filter
 from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_account import CosmosAccount
 from engine.store.cosmos_schema import MAX_DOCUMENT_BYTES
-from engine.store.cosmos_usage import Usage
+from engine.store.cosmos_usage import METADATA, Usage
 from tests.cosmos_double import Answer, Call, CosmosDouble, ShortPage
 from tests.cosmos_double.state import Container
-from tests.store.cosmos_support import NOW, Time, account, chunk, claimed, completed, execution, item, set_up
+from tests.store.cosmos_support import NOW, chunk, claimed, completed, execution, item
 
 ID = execution().execution_id
 
@@ -81,6 +79,55 @@ async def test_charges_of_a_batch_are_counted_once(store: CosmosStore, double: C
     await store.signal(item(), NOW)
     (batch,) = double.log.select(kind="batch")
     assert store.usage.of("signal").request_units == pytest.approx(batch.charge)
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["", "with a large input"])
+async def test_every_request_is_counted_under_the_method_that_sent_it(
+    store: CosmosStore, double: CosmosDouble, large: bool
+):
+    """What the store counts is what the service charged, call by call."""
+    await store.due(NOW, 1)  # what is asked once is counted as metadata
+    await store.change_feed().leases()
+    now = execution()
+
+    async def create() -> None:
+        await store.create(execution(), Large(id="input", execution_id=ID, value="1") if large else None)
+
+    async def replace() -> None:
+        nonlocal now
+        now = await store.replace(claimed(await store.read(ID)))
+
+    async def commit() -> None:
+        nonlocal now
+        now = await store.commit(completed(await store.read(ID)), chunk(1))
+
+    calls = {
+        "create": create,
+        "read": lambda: store.read(ID),
+        "replace": replace,
+        "append": lambda: store.append(chunk()),
+        "signal": lambda: store.signal(item(), NOW),
+        "read_inbox": lambda: store.read_inbox(ID, inbox_id("deferred", "approval")),
+        "interrupt": lambda: store.interrupt(ID, NOW),
+        "load": lambda: store.load(ID),
+        "due": lambda: store.due(NOW, 10),
+        "list": lambda: store.list(Filter(), 10),
+        "feed": lambda: store.change_feed().read("0", None, 10),
+        "feed leases": lambda: store.change_feed().leases(),
+        "commit": commit,
+        "purge": lambda: store.purge(now),
+    }
+    for name, call in calls.items():
+        double.log.clear()
+        store.usage.clear()
+        await call()
+        usage = store.usage
+        assert usage.of(name).requests >= 1
+        assert set(usage.operations) <= {name, "read", METADATA}, name
+        about_items = [e for e in double.log if e.kind not in ("account", "database", "container", "pkranges")]
+        assert usage.requests == len(about_items), name
+        assert usage.request_units == pytest.approx(sum(e.charge for e in double.log), abs=0.01), name
+        assert usage.request_units > 0, name
 
 
 # Sizes and texts
@@ -302,95 +349,3 @@ async def test_what_is_missing(store: CosmosStore):
         with pytest.raises(Missing):
             await attempt()
     assert (await store.load(ID)).chunks == []
-
-
-async def fails(account: CosmosAccount) -> str:
-    store = CosmosStore(account, Time().retry())
-    try:
-        with pytest.raises(Unavailable) as caught:
-            await store.read(ID)
-        return str(caught.value)
-    finally:
-        await store.close()
-
-
-async def test_a_container_that_is_not_there(double: CosmosDouble):
-    message = await fails(account(double))
-    assert "no database 'workflows' with a container 'executions'" in message
-    assert "python -m engine.store.cosmos init" in message
-
-
-async def test_a_container_that_is_another(double: CosmosDouble):
-    double.add_container("workflows", "executions", "/id")
-    assert "partitioned by /id, not by /executionId" in await fails(account(double))
-
-
-async def test_a_key_that_is_wrong(double: CosmosDouble, container: Container):
-    message = await fails(CosmosAccount(double.endpoint, "d3Jvbmc="))
-    assert "Built-in Data Contributor" in message
-
-
-async def test_an_account_that_is_away():
-    assert "away" not in await fails(CosmosAccount("http://127.0.0.1:9/", "d3Jvbmc="))
-
-
-async def test_a_container_that_comes_later(double: CosmosDouble):
-    """The app may start before its infrastructure is there: the next call finds it."""
-    store = CosmosStore(account(double), Time().retry())
-    try:
-        with pytest.raises(Unavailable):
-            await store.create(execution())
-        set_up(double)
-        await store.create(execution())
-    finally:
-        await store.close()
-
-
-async def test_processes_start_with_one_look_at_the_container(store: CosmosStore, double: CosmosDouble):
-    await asyncio.gather(*(store.create(execution(n)) for n in range(10)))
-    assert double.log.count(kind="container") == 1
-
-
-async def test_requests_are_not_logged_unless_asked_for(store: CosmosStore, caplog: pytest.LogCaptureFixture):
-    caplog.set_level("INFO")
-    await store.create(execution())
-    await store.due(NOW, 1)
-    assert caplog.messages == []
-    caplog.set_level("INFO", "engine.store.cosmos.http")
-    await store.read(ID)
-    assert any("Request URL" in line for line in caplog.messages)
-
-
-async def test_a_closed_store_opens_again(store: CosmosStore):
-    await store.create(execution())
-    await store.close()
-    await store.close()
-    assert (await store.read(ID)).execution_id == ID
-
-
-async def test_an_identity_instead_of_a_key(double: CosmosDouble, monkeypatch: pytest.MonkeyPatch):
-    """The SDK gives no token to an address without TLS, so this gets as far as that; nothing is left open."""
-
-    class Credential:
-        client_ids: ClassVar[list[str | None]] = []
-        closed = 0
-
-        def __init__(self, managed_identity_client_id: str | None) -> None:
-            self.client_ids.append(managed_identity_client_id)
-
-        async def get_token(self, *scopes: str, **_: Any) -> AccessToken:
-            return AccessToken("token", 4_000_000_000)
-
-        async def close(self) -> None:
-            Credential.closed += 1
-
-        async def __aenter__(self) -> Credential:
-            return self
-
-        async def __aexit__(self, *_: object) -> None:
-            await self.close()
-
-    monkeypatch.setattr("engine.store.cosmos_client.DefaultAzureCredential", Credential)
-    assert "Bearer token" in await fails(CosmosAccount(double.endpoint, client_id="me"))
-    assert set(Credential.client_ids) == {"me"}
-    assert Credential.closed == len(Credential.client_ids)

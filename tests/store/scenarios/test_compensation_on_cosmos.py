@@ -1,0 +1,3 @@
+"""tests/features/test_compensation.py, on CosmosStore."""
+
+from tests.features.test_compensation import *  # noqa: F403

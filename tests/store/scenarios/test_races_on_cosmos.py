@@ -1,0 +1,3 @@
+"""tests/faults/test_races.py, on CosmosStore."""
+
+from tests.faults.test_races import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""tests/faults/test_starts.py, on CosmosStore."""
+
+from tests.faults.test_starts import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""tests/faults/test_wakeups.py, on CosmosStore."""
+
+from tests.faults.test_wakeups import *  # noqa: F403
