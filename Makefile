@@ -18,6 +18,10 @@ test: $(READY)
 chaos: $(READY)
 	$(BIN)/python -m tests.chaos
 
+.PHONY: soak
+soak: $(READY)  # simulates seeds until stopped
+	$(BIN)/python -m tests.simulation --soak --jobs 2
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -1,0 +1,1 @@
+"""The whole engine on one seeded scheduler with virtual time: `python -m tests.simulation SEED` replays a seed."""
