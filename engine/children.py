@@ -14,7 +14,7 @@ import contextlib
 from datetime import datetime
 
 from engine.clock import Clock
-from engine.documents import INPUT, Execution, InboxItem, Large, Parent, is_large
+from engine.documents import INPUT, Execution, InboxItem, Large, Parent, is_large, new_run
 from engine.errors import Conflict, Missing, Taken, Unavailable
 from engine.failures import ErrorRecord, Failure, record
 from engine.settings import Settings
@@ -40,6 +40,7 @@ def new_execution(
         execution_id=step.execution_id,
         workflow=step.workflow.name,
         version=step.workflow.version,
+        run=new_run(),
         payload=None if large else step.payload,
         parents=(Parent(execution_id=parent.execution_id, step=step.id),) if step.waits else (),
         creator=parent.execution_id,

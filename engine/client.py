@@ -17,7 +17,7 @@ from urllib.parse import quote
 from engine import tokens
 from engine.clock import Clock
 from engine.definition import Channel, Deferred, Registry, Workflow, execution_id, is_execution_id
-from engine.documents import INPUT, Execution, InboxItem, Large, inbox_id, is_large
+from engine.documents import INPUT, Execution, InboxItem, Large, inbox_id, is_large, new_run
 from engine.errors import (
     AlreadyCompleted,
     AlreadyResolved,
@@ -244,6 +244,7 @@ class Client:
             execution_id=id,
             workflow=workflow.name,
             version=workflow.version,
+            run=new_run(),
             payload=None if large else text,
             tags=dict(workflow.options.tags),
             retention_seconds=workflow.options.retention.total_seconds() if workflow.options.retention else None,

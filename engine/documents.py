@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 from urllib.parse import quote, unquote
@@ -92,6 +92,8 @@ class Execution(Record):
     schema_version: int = Field(default=SCHEMA, alias="schema")
     workflow: str
     version: str
+    run: str | None = None
+    """Tells this run from an earlier one of that id, which was purged."""
     payload: str | None = None
     """JSON text; None when it stands in the `input` document."""
     parents: tuple[Parent, ...] = ()
@@ -258,10 +260,13 @@ class Chunk(Record):
     """A piece of the history: events in the order in which the workflow saw them."""
 
     events: list[Document]
+    run: str | None = None
+    """That of the execution."""
 
     @classmethod
-    def of(cls, execution_id: str, number: int, events: Sequence[Event]) -> Chunk:
-        return cls(id=f"history::{number:08d}", execution_id=execution_id, events=dump_events(list(events))).with_op()
+    def of(cls, execution_id: str, number: int, events: Sequence[Event], run: str | None = None) -> Chunk:
+        id = f"history::{number:08d}"
+        return cls(id=id, execution_id=execution_id, events=dump_events(list(events)), run=run).with_op()
 
     @property
     def number(self) -> int:
@@ -273,6 +278,25 @@ class Chunk(Record):
             return load_events(self.events)
         except ValidationError as error:
             raise DecodingError(f"document {self.id} holds events that this version can't read: {error}") from None
+
+
+def new_run() -> str:
+    """What tells a new run from those before it under the same id."""
+    return uuid.uuid4().hex[:12]
+
+
+def of_run(chunks: Iterable[Chunk], run: str | None, start: int = 0) -> list[Chunk]:
+    """The history of a run, from chunk `start` on. What names another run was written by a driver that didn't know yet
+    that its execution had been purged: in this history it takes up its number and holds nothing, and behind its end it
+    doesn't count."""
+    history: list[Chunk] = []
+    for chunk in chunks:
+        if chunk.run not in (None, run):
+            if chunk.number != start + len(history):
+                continue
+            chunk = chunk.model_copy(update={"events": []})
+        history.append(chunk)
+    return history
 
 
 class InboxItem(Record):

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from engine.clock import Clock
 from engine.codec import stored_size
-from engine.documents import Chunk, Execution, InboxItem, Large
+from engine.documents import Chunk, Execution, InboxItem, Large, of_run
 from engine.errors import Conflict, Missing, MissingDocument, Taken
 from engine.events import AttemptFailed, Event, StepResolved, Takeover
 from engine.settings import Settings
@@ -83,7 +84,7 @@ class Lease:
                 if len(loaded.inbox) < self.execution.inbox_count:  # it is newer than what was read
                     loaded = await self._read_partition()
                 continue
-            seal = Chunk.of(self.execution.execution_id, len(loaded.chunks), [Takeover(self._clock.now(), self.token)])
+            seal = self._chunk(len(loaded.chunks), [Takeover(self._clock.now(), self.token)])
             try:
                 await self._store.append(seal)
             except Taken:
@@ -109,7 +110,7 @@ class Lease:
         """Add events to the history. Raises LeaseLost, StoreError."""
         for group in _groups(events):
             try:
-                await self._store.append(Chunk.of(self.execution.execution_id, self._length, group))
+                await self._store.append(self._chunk(self._length, group))
             except Taken:
                 raise LeaseLost("the history was continued by another driver") from None
             self._length += 1
@@ -122,7 +123,7 @@ class Lease:
         for group in groups if alone else groups[:-1]:
             await self.append(group)
             del events[: len(group)]
-        last = Chunk.of(changed.execution_id, self._length, events) if events else None
+        last = self._chunk(self._length, events) if events else None
         update: dict[str, Any] = {"history_length": max(self._length + (last is not None), changed.history_length)}
         if not self._is_sealed:
             update["worker"] = self.token
@@ -178,6 +179,7 @@ class Lease:
         expected = self.execution
         for reads in range(MAX_READS):
             loaded = await self._store.load(expected.execution_id, from_chunk)
+            loaded = replace(loaded, chunks=of_run(loaded.chunks, expected.run, from_chunk))
             numbers = [chunk.number for chunk in loaded.chunks]
             whole = numbers == list(range(from_chunk, from_chunk + len(numbers)))
             enough = from_chunk + len(numbers) >= expected.history_length and len(loaded.inbox) >= expected.inbox_count
@@ -189,6 +191,9 @@ class Lease:
             f"documents, but the execution counts {expected.history_length} and {expected.inbox_count}: some "
             "were deleted"
         )
+
+    def _chunk(self, number: int, events: list[Event]) -> Chunk:
+        return Chunk.of(self.execution.execution_id, number, events, self.execution.run)
 
     def _take_inbox(self, loaded: Loaded) -> None:
         for item in loaded.inbox:

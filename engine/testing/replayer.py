@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.codec import Codec
 from engine.definition import Registry, Workflow
-from engine.documents import Chunk, Execution
+from engine.documents import Chunk, Execution, of_run
 from engine.errors import NonDeterminism, UnknownWorkflow
 from engine.replay import Run
 from engine.steps import Outcome
@@ -41,7 +41,8 @@ async def export(store: Store, execution_id: str) -> str:
     payload = loaded.input.value if loaded.input else execution.payload
     result = loaded.output.value if loaded.output else execution.completed_result
     document = execution.model_copy(update={"payload": payload, "completed_result": result}).to_document()
-    return json.dumps({"execution": document, "history": [c.to_document() for c in loaded.chunks]}, indent=1)
+    history = [chunk.to_document() for chunk in of_run(loaded.chunks, execution.run)]
+    return json.dumps({"execution": document, "history": history}, indent=1)
 
 
 def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:

@@ -169,7 +169,8 @@ class World:
             self._run = None
 
     def is_gone(self, key: str, run: ObservedRun | None) -> bool:
-        """Whether the execution that a driver writes to was purged. The engine can't know: a known limit."""
+        """Whether the execution that a driver writes to was purged. What it writes then is forced elsewhere:
+        tests/faults/test_purged_runs.py."""
         found = self.container.documents(key).get(EXEC)
         return found is None or (run is not None and run.execution_id == key and run.identity[1] != found["createdAt"])
 
@@ -292,7 +293,7 @@ class Wire:
                 return
             if operation == "append" and world.is_gone(key, run):
                 world.note(node, operation, key[:4], "comes after a purge")
-                return respond(None, Taken("known limit: see docs/reliability.md"))
+                return respond(None, Taken("the model takes no chunk of a purged run"))
             result, change = world.arrive(node, run, effect)
             outcome = change or getattr(result, "__getitem__", lambda _: "")(0)
             world.note(node, operation, key[:4], plan.name, _shown(outcome))

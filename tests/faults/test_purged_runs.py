@@ -1,0 +1,92 @@
+"""An execution is terminated, purged and started again under its id, while a driver of the run before still writes."""
+
+from __future__ import annotations
+
+import contextvars
+
+import pytest
+
+from engine import activity, workflow
+from engine.documents import Chunk, of_run
+from engine.testing import Environment, export, replay
+from tests.support.faults import PAST_LEASE, Freezer, Process, nth
+
+RUN = contextvars.ContextVar("RUN", default="")
+"""Which run's driver an activity works for."""
+STEPS = 5
+
+
+@activity
+async def purged_step(number: int) -> str:
+    return f"{RUN.get()} {number}"
+
+
+@workflow(idempotency_key=lambda: "one")
+async def purged_steps() -> list[str]:
+    return [await purged_step(number) for number in range(STEPS)]
+
+
+@pytest.mark.parametrize("again_at", [None, 0, 1, 2])
+@pytest.mark.parametrize("late_at", [0, 1, 3])
+async def test_a_late_chunk_of_a_purged_run_is_no_part_of_the_next(late_at: int, again_at: int | None) -> None:
+    """The late driver's chunks arrive before the fresh run begins (None), or as it is about to write its first, second
+    or third. They are never replayed, and the fresh run ends with what its own steps brought."""
+    async with Environment([purged_steps]) as env:
+        id = await env.start(purged_steps)
+        old, fresh = Process(env), Process(env)
+        old.store.before = late = Freezer(nth("append", late_at))
+        RUN.set("old")
+        late_driving = await old.drive(id)
+        await late.frozen.wait()
+        await env.client.terminate(id)
+        await env.client.purge(id)
+
+        async def arrive() -> None:
+            late.thaw.set()
+            await late_driving
+            assert old.store.count("append") > late_at
+
+        RUN.set("fresh")
+        if again_at is None:
+            await arrive()
+            assert await env.start(purged_steps) == id
+        else:
+            fresh.store.before = writing = Freezer(nth("append", again_at))
+            assert await env.start(purged_steps) == id
+            driving = await fresh.drive(id)
+            await writing.frozen.wait()
+            await arrive()
+            writing.thaw.set()
+            await driving
+        for _ in range(3 * STEPS):
+            await env.worker.sweep()
+            env.clock.advance(PAST_LEASE)
+        status = await env.status(id)
+        assert status.value() == [f"fresh {number}" for number in range(STEPS)]
+        assert replay(await export(env.store.inner, id), [purged_steps]).outcome
+        await env.client.purge(id)
+        assert (await env.store.inner.load(id)).chunks == []
+
+
+def chunk(number: int, run: str | None) -> Chunk:
+    return Chunk(id=f"history::{number:08d}", execution_id="0" * 32, events=[{"kind": "x"}], run=run)
+
+
+@pytest.mark.parametrize(
+    ("stored", "start", "read"),
+    [
+        ([(0, "a"), (1, "a")], 0, "0a 1a"),
+        ([(0, "b"), (1, "a")], 0, "0- 1a"),
+        ([(0, "a"), (1, "b"), (2, "b")], 0, "0a 1- 2-"),
+        ([(0, "a"), (2, "b")], 0, "0a"),
+        ([(0, "a"), (2, "b"), (3, "a")], 0, "0a 3a"),
+        ([(5, "a"), (6, "b")], 5, "5a 6-"),
+        ([(0, None), (1, "a")], 0, "0None 1a"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_of_a_partition_is_a_runs_history(stored: list[tuple[int, str | None]], start: int, read: str) -> None:
+    """One that names another run takes up its number, or is left out behind the end; a gap stays one, to be read
+    again. A version before runs had names wrote none."""
+    history = of_run([chunk(*one) for one in stored], "a", start)
+    assert " ".join(f"{one.number}{one.run if one.events else '-'}" for one in history) == read
