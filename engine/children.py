@@ -61,20 +61,19 @@ async def begin_child(
     one that isn't waited for. Raises StoreError."""
     now = clock.now()
     execution, input = new_execution(step, parent, now, settings)
-    with contextlib.suppress(Taken):
-        await store.create(execution, input)
-        return None if step.waits else _started(step, parent, now)
-    if not step.waits:
-        return _started(step, parent, now)
     waiting = Parent(execution_id=parent.execution_id, step=step.id)
     while True:
-        child = await store.read(step.execution_id)
-        if child.is_complete:
-            return await _exit(store, child, waiting, now)
-        if waiting in child.parents:
-            return None
-        with contextlib.suppress(Conflict):
-            await store.replace(child.attached_to(waiting, now))
+        with contextlib.suppress(Taken):
+            await store.create(execution, input)
+            return None if step.waits else _started(step, parent, now)
+        if not step.waits:
+            return _started(step, parent, now)
+        with contextlib.suppress(Conflict, Missing):  # it has changed, or was purged: then it is created
+            child = await store.read(step.execution_id)
+            if child.is_complete:
+                return await _exit(store, child, waiting, now)
+            if waiting not in child.parents:
+                await store.replace(child.attached_to(waiting, now))
             return None
 
 

@@ -287,6 +287,34 @@ async def test_attaching_races_with_the_childs_end() -> None:
         assert raced
 
 
+async def test_attaching_races_with_a_purge() -> None:
+    """The child that the parent found is gone when it looks at it: it starts one of its own, at once."""
+    async with Environment(ALL) as env:
+        child = await env.start(named, Job(key="s"))
+        await env.finish(child)
+        raced = False
+
+        async def before(call: Call) -> None:
+            nonlocal raced
+            if call.method == "read" and call.arguments[0] == child and not raced:
+                raced = True
+                await env.store.inner.purge(await env.store.inner.read(child))
+
+        journal.clear()
+        parent = await env.start(one, Job(key="s"))
+        env.store.before = before
+        await env.drive(parent)
+        assert raced
+        env.store.before = nothing
+        await env.settle()
+        assert (await env.status(parent)).value() == "s"
+        assert journal.effects == ["s"]
+
+
+async def nothing(_: Call) -> None:
+    """No fault."""
+
+
 @pytest.mark.parametrize("text", ["own", "through a parent", "grand"])
 async def test_an_ancestor_is_refused_at_the_call(text: str) -> None:
     """J1: own id, the parent's, the grandparent's: an error that the body can catch, and its history is intact."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import itertools
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -27,13 +28,13 @@ def play(seeds: Sequence[int]) -> tuple[int, list[tuple[int, str]]]:
     return requests, failed
 
 
-def soak(first: int, jobs: int, count: int | None) -> int:
-    """Play seeds from `first` on, `count` of them or until stopped. Returns the exit code."""
+def soak(first: int, jobs: int, seconds: float) -> int:
+    """Play seeds from `first` on, for so many seconds or until stopped. Returns the exit code."""
     begun, seeds, requests, failures = time.monotonic(), 0, 0, 0
-    starts = itertools.count(first, BATCH) if count is None else iter(range(first, first + count, BATCH))
-    batches = (range(at, at + BATCH) for at in starts)
+    batches = (range(at, at + BATCH) for at in itertools.count(first, BATCH))
     with concurrent.futures.ProcessPoolExecutor(jobs) as pool:
         running = {pool.submit(play, batch) for batch in itertools.islice(batches, jobs * 2)}
+        said = "no seeds"
         try:
             while running:
                 done, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
@@ -42,14 +43,16 @@ def soak(first: int, jobs: int, count: int | None) -> int:
                     seeds, requests, failures = seeds + BATCH, requests + sent, failures + len(failed)
                     for seed, reason in failed:
                         print(f"\nseed {seed}: {reason}", flush=True)
-                    running |= {pool.submit(play, batch) for batch in itertools.islice(batches, 1)}
+                    if time.monotonic() < begun + seconds:
+                        running.add(pool.submit(play, next(batches)))
                 rate = seeds / (time.monotonic() - begun)
                 said = f"{seeds} seeds, {requests} requests, {failures} failed, {rate:.0f} seeds/s"
-                print(f"\r{said} " if sys.stdout.isatty() else f"{said}\n", end="", flush=True)
+                if sys.stdout.isatty():
+                    print(f"\r{said} ", end="", flush=True)
         except KeyboardInterrupt:
             for future in running:
                 future.cancel()
-    print()
+    print(f"\r{said} " if sys.stdout.isatty() else said)
     return 1 if failures else 0
 
 
@@ -59,11 +62,11 @@ def main() -> int:
     parser.add_argument("--theme", choices=THEMES, help="the kind of faults, instead of the seed's own")
     parser.add_argument("--soak", action="store_true", help="play seeds from there on until stopped")
     parser.add_argument("--jobs", type=int, default=1, help="processes that play")
-    parser.add_argument("--count", type=int, help="how many seeds to soak")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="how long to soak")
     arguments = parser.parse_args()
     if arguments.soak:
         first = arguments.seed if arguments.seed is not None else int(time.time()) * 1_000
-        return soak(first, arguments.jobs, arguments.count)
+        return soak(first, arguments.jobs, arguments.seconds)
     if arguments.seed is None:
         parser.error("give a seed, or --soak")
     run = simulate(arguments.seed, arguments.theme)
