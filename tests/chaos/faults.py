@@ -8,6 +8,7 @@ import re
 import resource
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.hosts import Fleet, Host
@@ -33,6 +34,11 @@ class Times:
     away: float
     full: float
     storm: float
+
+    def of(self, faults: Sequence[str]) -> float:
+        """How long these take at least, one after the other."""
+        long = {"take_away": self.away, "fill_disk": self.full, "throttle": self.storm, "freeze": 2.5 * self.lease}
+        return sum(self.between + long.get(fault, 0) for fault in faults)
 
 
 @dataclass

@@ -32,7 +32,7 @@ class Options:
 
     store: str
     seconds: float
-    """How long the load goes on, and about how long the faults: as many rounds as fit in, and one at least."""
+    """How long the load and the faults go on, about: as many rounds as fit in, and one at least, under load."""
     executions: int
     """How many to start, beside their children."""
     times: Times
@@ -88,7 +88,8 @@ async def _storm(options: Options, load: Load, faults: Faults) -> None:
     await asyncio.gather(fleet.start(), fleet.start())
     wanted = [getattr(faults, name) for name in options.faults]
     async with asyncio.TaskGroup() as group:
-        group.create_task(load.trades(options.executions, options.seconds))
+        seconds = max(options.seconds, options.times.of(options.faults) / 0.75)  # a fault needs something to disturb
+        group.create_task(load.trades(options.executions, seconds))
         began, rounds = time.monotonic(), 0
         while not rounds or (time.monotonic() - began) * (rounds + 1) / rounds < options.seconds:
             rounds += 1
