@@ -15,11 +15,11 @@ from datetime import datetime
 
 from engine.clock import Clock
 from engine.documents import INPUT, Execution, InboxItem, Large, Parent, is_large, new_run
-from engine.errors import Conflict, Missing, Taken, Unavailable
+from engine.errors import Conflict, Missing, MissingDocument, Taken
 from engine.failures import ErrorRecord, Failure, record
 from engine.settings import Settings
 from engine.steps import ChildStep
-from engine.store.base import Store
+from engine.store.base import MAX_READS, Store, wait_for_replica
 
 
 class ChildStopped(Failure):
@@ -42,7 +42,7 @@ def new_execution(
         version=step.workflow.version,
         run=new_run(),
         payload=None if large else step.payload,
-        parents=(Parent(execution_id=parent.execution_id, step=step.id),) if step.waits else (),
+        parents=(Parent(execution_id=parent.execution_id, step=step.id, run=parent.run),) if step.waits else (),
         creator=parent.execution_id,
         ancestors=(*(parent.ancestors if step.waits else ()), parent.execution_id),
         tags=dict(options.tags),
@@ -58,10 +58,10 @@ async def begin_child(
     store: Store, clock: Clock, settings: Settings, parent: Execution, step: ChildStep
 ) -> InboxItem | None:
     """Create the child that a step asks for, or attach to it. Returns its exit if it has ended already, and the id of
-    one that isn't waited for. Raises StoreError."""
+    one that isn't waited for. Raises MissingDocument if the result of one that has ended is gone, StoreError."""
     now = clock.now()
     execution, input = new_execution(step, parent, now, settings)
-    waiting = Parent(execution_id=parent.execution_id, step=step.id)
+    waiting = Parent(execution_id=parent.execution_id, step=step.id, run=parent.run)
     while True:
         with contextlib.suppress(Taken):
             await store.create(execution, input)
@@ -71,7 +71,7 @@ async def begin_child(
         with contextlib.suppress(Conflict, Missing):  # it has changed, or was purged: then it is created
             child = await store.read(step.execution_id)
             if child.is_complete:
-                return await _exit(store, child, waiting, now)
+                return await _exit(store, clock, child, waiting)
             if waiting not in child.parents:
                 await store.replace(child.attached_to(waiting, now))
             return None
@@ -87,26 +87,33 @@ async def drop_child(store: Store, clock: Clock, parent: Execution, step: ChildS
 
 async def tell_parents(store: Store, clock: Clock, child: Execution) -> list[Execution]:
     """Deliver a finished child's exit to all that wait for it, and settle its debt. Returns the parents as they stand
-    now. Raises StoreError."""
+    now. Raises MissingDocument if its result is gone, StoreError."""
     parents = []
     for parent in child.parents:
         with contextlib.suppress(Taken, Conflict, Missing):  # told before, ended, or purged
-            parents.append(await store.signal(await _exit(store, child, parent, clock.now()), clock.now()))
+            parents.append(await store.signal(await _exit(store, clock, child, parent), clock.now()))
     with contextlib.suppress(Conflict, Missing):  # someone else told them
         await store.replace(child.settled(clock.now()))
     return parents
 
 
-async def _exit(store: Store, child: Execution, parent: Parent, now: datetime) -> InboxItem:
+async def _exit(store: Store, clock: Clock, child: Execution, parent: Parent) -> InboxItem:
     value, error = child.completed_result, child.error
     if child.outcome == "completed" and value is None:
-        output = (await store.load(child.execution_id)).output
-        if output is None:
-            raise Unavailable(f"the output of execution {child.execution_id} can't be read yet")
-        value = output.value
+        value = await _output(store, clock, child.execution_id)
     elif child.outcome != "completed" and (child.outcome != "failed" or error is None):
         error = _stopped(child)
-    return InboxItem.of("child", parent.execution_id, parent.step, now, value=value, error=error)
+    return InboxItem.of(
+        "child", parent.execution_id, parent.step, clock.now(), value=value, error=error, run=parent.run
+    )
+
+
+async def _output(store: Store, clock: Clock, execution_id: str) -> str:
+    for reads in range(MAX_READS):
+        if (output := (await store.load(execution_id)).output) is not None:
+            return output.value
+        await wait_for_replica(clock, reads)
+    raise MissingDocument(f"the output of execution {execution_id} was deleted: nobody can be told its result")
 
 
 def _stopped(child: Execution) -> ErrorRecord:

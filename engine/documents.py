@@ -7,7 +7,7 @@ One container, partition key `/executionId`. Fields are camelCase in the documen
 | `exec`                 | created once; replaced under its etag; patched by signals                      |
 | `history::<8 digits>`  | created only: the log has one total order, and whoever loses a race knows      |
 | `deferred::<name>`     | created only: the first writer wins                                            |
-| `child::<step>`        | created only, by the child, in its parent's partition                          |
+| `child::<step>::<run>` | created only, by the child, in its parent's partition                          |
 | `channel::<name>::<…>` | created only: one for each value                                               |
 | `input`, `output`      | created only: a payload or result that is too large for the exec document      |
 
@@ -83,6 +83,8 @@ class Parent(BaseModel):
 
     execution_id: str
     step: str
+    run: str | None = None
+    """That of the parent: what a run awaited that was purged is no answer to the next."""
 
 
 class Execution(Record):
@@ -308,6 +310,8 @@ class InboxItem(Record):
     error: ErrorRecord | None = None
     position: int = 0
     """How many items its sender knew to be there before: later than those, whatever the clocks said."""
+    run: str | None = None
+    """Which run of its parent a child answers."""
 
     @classmethod
     def of(
@@ -320,10 +324,12 @@ class InboxItem(Record):
         error: ErrorRecord | None = None,
         one_of_many: str = "",
         position: int = 0,
+        run: str | None = None,
     ) -> InboxItem:
-        id = inbox_id(kind, name) + (f"::{quote(one_of_many, safe='', errors='surrogatepass')}" if one_of_many else "")
+        suffix = one_of_many or run or ""
+        id = inbox_id(kind, name) + (f"::{quote(suffix, safe='', errors='surrogatepass')}" if suffix else "")
         return cls(
-            id=id, execution_id=execution_id, name=name, at=at, value=value, error=error, position=position
+            id=id, execution_id=execution_id, name=name, at=at, value=value, error=error, position=position, run=run
         ).with_op()
 
     @property

@@ -62,7 +62,7 @@ class Drive:
         """The newest version that it was told of."""
         self._attempts = Attempts(host, claimed, workflow.options.max_parallel, self._changed)
         self._offspring = Offspring(host, claimed, self._lease.inbox, self._changed)
-        self._held: tuple[ActivityStep, ErrorRecord] | None = None
+        self._held: list[tuple[ActivityStep, ErrorRecord]] = []
         self._draining = False
         self._cut = False
 
@@ -104,7 +104,7 @@ class Drive:
                 self._run.close()
 
     async def _forgive(self) -> None:
-        with contextlib.suppress(StoreError):  # the store is away for longer
+        with contextlib.suppress(StoreError, LeaseLost):  # the store is away for longer
             await self._lease.forgive()
 
     def notify(self, execution: Execution) -> None:
@@ -151,8 +151,8 @@ class Drive:
                 f"claimed {before} times in a row without any progress: its driver dies each time. Find out what it "
                 "does, then resume it."
             )
-        begun, ancestors = self.execution.created_at, self.execution.ancestors
-        run = self._run = Run(self._workflow, self.execution.execution_id, payload, begun, ancestors)
+        one = self.execution
+        run = self._run = Run(self._workflow, one.execution_id, payload, one.created_at, one.ancestors, one.run)
         await _outside_task(run.begin)
         for start in range(0, len(history), EVENTS_AT_A_TIME):
 
@@ -167,7 +167,7 @@ class Drive:
         """One round: take in what has come, record it, start what follows. True once the execution is let go."""
         if self._lease.is_behind:
             await self._lease.refresh()
-        elif self._now() >= self._lease.heartbeat_at:
+        if self._now() >= self._lease.heartbeat_at:
             await self._lease.extend()
         await _outside_task(lambda: self._deliver(run))
         self._sort_steps(run)
@@ -188,6 +188,7 @@ class Drive:
         self._write_log()
         if self._now() >= self._lease.heartbeat_at:
             return False  # the host may have been frozen: nothing is started on a lease that may be gone
+        self._offspring.interrupt_dropped()
         if self._draining:
             if not self._attempts.are_running and not self._offspring.are_crossing:
                 return await self._let_go(self.execution.released(self._now()))
@@ -247,7 +248,7 @@ class Drive:
         error = record(ended.error, step.activity.raises)
         if isinstance(ended.error, EncodingError | TooLarge) or not retry.allows(ended.error, attempts):
             if self._workflow.options.suspend_on_failure:
-                self._held = step, error
+                self._held.append((step, error))
                 return AttemptFailed(step.id, step.digest, at, 0, error, at)  # resumed, it starts with all its attempts
             return StepResolved(step.id, step.digest, at, "activity", error=error)
         retry_at = at + retry.delay(attempts, self._host.chance)
@@ -259,7 +260,7 @@ class Drive:
         """Bring what is under way into line with what the workflow waits for."""
         for step in run.dropped:
             if isinstance(step, ChildStep):
-                self._offspring.drop(step)
+                self._offspring.drop(step, run.children)
             else:
                 self._attempts.drop(step)
         run.dropped.clear()
@@ -276,7 +277,7 @@ class Drive:
         """A parent's end is the end of the children that it waited for."""
         for step in list(run.children.values()):
             del run.children[step.id]
-            self._offspring.drop(step)
+            self._offspring.drop(step, run.children)
 
     def _cancel(self) -> None:
         self._attempts.cancel()
@@ -296,9 +297,7 @@ class Drive:
 
     def _cause_to_stop(self, run: Run) -> ErrorRecord | None:
         """What a step failed with that is to suspend the execution, if the workflow still waits for that step."""
-        if self._held is None or run.activities.get(self._held[0].id) is not self._held[0]:
-            return None
-        return self._held[1]
+        return next((error for step, error in self._held if run.activities.get(step.id) is step), None)
 
     def _next_due(self, run: Run) -> datetime | None:
         timer = min((timer.due for timer in run.timers.values()), default=None)

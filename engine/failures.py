@@ -193,7 +193,10 @@ def _rebuild_one(saved: ErrorRecord, raises: tuple[type[BaseException], ...], ex
             args, attributes = json.loads(saved.data)
             # The built-in base makes it: the class's own constructor may want what was not kept.
             base = next(cls for cls in declared.__mro__ if cls.__module__ == "builtins")
-            rebuilt: BaseException = base.__new__(declared, *args)
+            try:
+                rebuilt: BaseException = base.__new__(declared, *args)
+            except (TypeError, ValueError):  # a group of exceptions can't be made of what was kept
+                return ActivityError(saved.type, saved.message, saved.traceback)
             rebuilt.args = tuple(args)
             rebuilt.__dict__.update(attributes)
             return rebuilt

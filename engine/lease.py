@@ -14,7 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -25,12 +25,10 @@ from engine.documents import Chunk, Execution, InboxItem, Large, of_run
 from engine.errors import Conflict, Missing, MissingDocument, Taken
 from engine.events import AttemptFailed, Event, StepResolved, Takeover
 from engine.settings import Settings
-from engine.store.base import Loaded, Store
+from engine.store.base import MAX_READS, Loaded, Store, wait_for_replica
 
 MAX_CHUNK_BYTES = 900_000
 """Of a chunk's values, unless one event alone is larger: a chunk and the exec document fit into one batch of 2 MB."""
-MAX_READS = 6
-"""Reads that may be older than what is known to exist, before the documents count as gone."""
 
 
 class LeaseLost(Exception):
@@ -138,42 +136,55 @@ class Lease:
 
     async def extend(self) -> None:
         """The heartbeat. Raises LeaseLost, StoreError."""
-        settings = self._settings
-        now = self._clock.now()
-        try:
-            self.execution = await self._store.replace(
-                self.execution.leased(self.token, now, settings.lease, settings.skew)
-            )
-        except Conflict:
-            await self.refresh()
-        except Missing as error:
-            raise LeaseLost(str(error)) from None
-        else:
-            self.heartbeat_at = now + settings.heartbeat
+        settings, known = self._settings, self.execution
+        for reads in range(MAX_READS):
+            now, refused = self._clock.now(), self.execution.etag
+            try:
+                self.execution = await self._store.replace(
+                    self.execution.leased(self.token, now, settings.lease, settings.skew)
+                )
+                self.heartbeat_at = now + settings.heartbeat
+                break
+            except Conflict:  # the inbox is read when the lease is safe: under a stream of news there is no time for it
+                await self._reread()
+            except Missing as error:
+                raise LeaseLost(str(error)) from None
+            if self.execution.etag == refused:
+                await wait_for_replica(self._clock, reads)
+        if self.execution.wake != known.wake and self._is_loaded:
+            self._take_inbox(await self._read_partition(self._length))
 
     async def forgive(self) -> None:
         """Take this claim out of the count: its driver lives, and stops because of the store. The lease stays until it
-        ends, so that nobody tries again at once. Raises StoreError."""
-        self.execution = await self._store.replace(self.execution.forgiven(self._clock.now()))
+        ends, so that nobody tries again at once. Raises LeaseLost, StoreError."""
+        for _ in range(MAX_READS):
+            with contextlib.suppress(Conflict):
+                self.execution = await self._store.replace(self.execution.forgiven(self._clock.now()))
+                return
+            await self._reread()
 
     async def refresh(self) -> None:
         """Take in what others wrote: the version that we were told of, or any other than the one in hand. Raises
         LeaseLost if the execution is no longer ours, MissingDocument, StoreError."""
         known, told = self.execution, self.is_behind
         for reads in range(MAX_READS):
-            try:
-                fresh = await self._store.read(known.execution_id)
-            except Missing as error:
-                raise LeaseLost(str(error)) from None
-            if fresh.worker != self.token or fresh.is_complete:
-                raise LeaseLost("another driver holds it, or it has ended")
-            self.execution = fresh.model_copy(update={"attempts": known.attempts})  # the holder alone counts them
-            if not self.is_behind if told else fresh.etag != known.etag:
+            await self._reread()
+            if not self.is_behind if told else self.execution.etag != known.etag:
                 break
-            await self._pause(reads)
+            await wait_for_replica(self._clock, reads)
         self._told = min(self._told, self.execution.wake)
         if self._is_loaded:
             self._take_inbox(await self._read_partition(self._length))
+
+    async def _reread(self) -> None:
+        try:
+            fresh = await self._store.read(self.execution.execution_id)
+        except Missing as error:
+            raise LeaseLost(str(error)) from None
+        if fresh.worker != self.token or fresh.is_complete:
+            raise LeaseLost("another driver holds it, or it has ended")
+        # The holder alone counts its claims.
+        self.execution = fresh.model_copy(update={"attempts": self.execution.attempts})
 
     async def _read_partition(self, from_chunk: int = 0) -> Loaded:
         expected = self.execution
@@ -185,7 +196,7 @@ class Lease:
             enough = from_chunk + len(numbers) >= expected.history_length and len(loaded.inbox) >= expected.inbox_count
             if whole and enough and (expected.payload is not None or loaded.input is not None):
                 return loaded
-            await self._pause(reads)
+            await wait_for_replica(self._clock, reads)
         raise MissingDocument(
             f"the partition holds history chunks {numbers[:3]}…({len(numbers)}) and {len(loaded.inbox)} inbox "
             f"documents, but the execution counts {expected.history_length} and {expected.inbox_count}: some "
@@ -197,10 +208,9 @@ class Lease:
 
     def _take_inbox(self, loaded: Loaded) -> None:
         for item in loaded.inbox:
+            if item.run not in (None, self.execution.run):
+                continue  # from a child of an earlier run, which was purged
             self.inbox[item.kind, item.id if item.kind == "channel" else item.name] = item
-
-    async def _pause(self, tries: int) -> None:
-        await self._clock.wait(asyncio.Event(), min(0.05 * 2**tries, 1.0))
 
 
 def _groups(events: Iterable[Event]) -> list[list[Event]]:

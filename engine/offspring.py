@@ -1,8 +1,10 @@
 """The children of one execution while it is driven: what has to cross to their partitions, as tasks beside the driver's
 flow of control.
 
-1. A child that is dropped while it is only just being created is interrupted once it has been.
-2. What fails is kept in `error`, for the driver to raise.
+1. A child that is dropped is interrupted once the event that dropped it is recorded, and it has been created. Its end
+   would else be there before its cause, for a driver that takes over.
+2. A child that another step still waits for isn't interrupted.
+3. What fails is kept in `error`, for the driver to raise.
 """
 
 from __future__ import annotations
@@ -32,16 +34,17 @@ class Offspring:
         self._waiting: dict[str, ChildStep] = {}
         self._crossing: dict[str, asyncio.Task[None]] = {}
         self._begun: deque[ChildStep] = deque()
+        self._dropped: list[ChildStep] = []
 
     @property
     def are_crossing(self) -> bool:
-        """Whether any is being begun or interrupted."""
-        return bool(self._crossing)
+        """Whether any is being begun or interrupted, or is to be interrupted."""
+        return bool(self._crossing or self._dropped)
 
     @property
     def are_idle(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self._waiting or self._crossing or self._begun)
+        return not (self._waiting or self._dropped or self._crossing or self._begun)
 
     def add(self, step: ChildStep) -> None:
         """A child that is to be begun."""
@@ -58,12 +61,19 @@ class Offspring:
         """One that has begun and is waited for."""
         return self._begun.popleft() if self._begun else None
 
-    def drop(self, step: ChildStep) -> None:
-        """Interrupt a child that the workflow gave up."""
+    def drop(self, step: ChildStep, open: Mapping[str, ChildStep]) -> None:
+        """A child that the workflow gave up: it is to be interrupted, unless another step waits for it."""
         self._waiting.pop(step.id, None)
-        if not step.abandon and ("child", step.id) not in self._inbox:
+        is_waited_for = any(other.execution_id == step.execution_id for other in open.values())
+        if not step.abandon and not is_waited_for and ("child", step.id) not in self._inbox:
+            self._dropped.append(step)
+
+    def interrupt_dropped(self) -> None:
+        """Interrupt those that were dropped, now that the events that dropped them are recorded."""
+        for step in self._dropped:
             drop = self._drop(step, self._crossing.get(step.id))
             self._crossing[f"{step.id} dropped"] = asyncio.create_task(drop)
+        self._dropped.clear()
 
     def cancel(self) -> None:
         """Stop. Whoever drives next begins and interrupts again what has to be."""

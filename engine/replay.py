@@ -36,7 +36,7 @@ class Run:
     """A workflow's code, brought to where its events left it.
 
     `payload` is JSON text; `started_at` the time at which the code sees itself begin; `ancestors` the executions that
-    it was started by, directly or not.
+    it was started by, directly or not; `run` tells it from a purged one of its id: what it starts is its own.
     """
 
     def __init__(
@@ -46,10 +46,12 @@ class Run:
         payload: str,
         started_at: datetime,
         ancestors: tuple[str, ...] = (),
+        run: str | None = None,
     ) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
         self.ancestors = ancestors
+        self._own = execution_id if run is None else f"{execution_id}/{run}"
         self.outcome: Outcome | None = None
         self.interrupted = False
         self.turn = 0
@@ -184,7 +186,7 @@ class Run:
         before anything is asked, if it can't be started."""
         text, value = workflow.stored_payload(payload)
         id, key = self._number(workflow.name), workflow.key_of(value)
-        child = execution_id(workflow.name, key if key is not None else f"{self.execution_id}/{id}")
+        child = execution_id(workflow.name, key if key is not None else f"{self._own}/{id}")
         if child in (self.execution_id, *self.ancestors):
             raise ValueError(f"workflow {workflow.name} can't wait for itself or for its own ancestor {child}")
         fingerprint = digest([child, workflow.payload.canonical(value) if workflow.takes_payload else None])

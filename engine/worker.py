@@ -25,7 +25,7 @@ from engine.clock import Clock
 from engine.definition import Registry
 from engine.documents import SCHEMA, Execution
 from engine.drive import Drive
-from engine.errors import Conflict, Missing, StoreError
+from engine.errors import Conflict, Missing, Unavailable
 from engine.host import Host
 from engine.settings import Settings
 from engine.store.base import Store, parse_executions
@@ -65,20 +65,20 @@ class Worker:
 
     def start(self, execution: Execution) -> asyncio.Task[None]:
         """Begin to drive an execution, if there is something to do that nobody does. The task ends when the drive
-        does, and raises StoreError only if the claim could not be made."""
+        does, and raises Unavailable only if the claim could not be made: the store can't be reached."""
         task = asyncio.create_task(self._drive(execution), name=f"drive {execution.execution_id}")
         self._tasks.add(task)
         task.add_done_callback(self._forget)
         return task
 
     async def drive(self, execution: Execution) -> None:
-        """Drive an execution for as long as there is something to do in it. Raises StoreError as `start` does."""
+        """Drive an execution for as long as there is something to do in it. Raises Unavailable as `start` does."""
         await self.start(execution)
 
     async def drive_changes(self, documents: Iterable[Mapping[str, Any]]) -> None:
         """Drive what changed: a batch of the change feed, any documents of the container.
 
-        Returns when each execution of it was let go, or goes on with a long activity. Raises StoreError if the store
+        Returns when each execution of it was let go, or goes on with a long activity. Raises Unavailable if the store
         can't be reached: the batch should then be given again.
         """
         newest: dict[str, Execution] = {}
@@ -88,7 +88,7 @@ class Worker:
 
     async def sweep(self) -> int:
         """Drive what is due: leases that expired, timers, news that nobody delivered. Returns how many executions
-        were looked at. Raises StoreError if the store can't be reached."""
+        were looked at. Raises Unavailable if the store can't be reached."""
         deadline = self._clock.now() + self._settings.batch_budget
         looked_at, continuation = 0, None
         while self._clock.now() < deadline and not self._closing:
@@ -174,7 +174,7 @@ class Worker:
     async def _drive(self, execution: Execution) -> None:
         try:
             await self._attend(execution)
-        except StoreError:
+        except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - a document that can't be read must not take others along
             _log.exception("execution %s can't be driven", execution.execution_id)
@@ -187,12 +187,12 @@ class Worker:
         if execution.is_complete:
             return await self._settle(execution)
         while (drive := await self._hold(execution)) is not None:
-            if drive.execution.owes:
-                await self._settle(drive.execution)
+            # Told of something just as it let go: whoever told it relies on it, and a read could be older.
+            execution = drive.told if drive.has_news else drive.execution
+            if execution.is_complete:
+                return await self._settle(execution)
             if not drive.has_news:
                 return
-            # It was told of something just as it let go, and whoever told it relies on it. A read could be older.
-            execution = drive.told
 
     async def _hold(self, execution: Execution) -> Drive | None:
         """Claim an execution and drive it until it is let go. None if it could not be claimed."""

@@ -13,6 +13,7 @@ Promises of every store:
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,12 +22,15 @@ from typing import Protocol, TypeVar
 
 from pydantic import ValidationError
 
+from engine.clock import Clock
 from engine.documents import EXEC, INPUT, OUTPUT, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.errors import DecodingError
 from engine.store.feed import ChangeFeed
 
 R = TypeVar("R", bound=Record)
 
+MAX_READS = 6
+"""Reads that may be older than what is known to exist, before it counts as gone."""
 _INBOX = ("deferred::", "child::", "channel::")
 _log = logging.getLogger("engine")
 
@@ -122,6 +126,11 @@ class Store(Protocol):
     async def close(self) -> None:
         """Let go of connections."""
         ...
+
+
+async def wait_for_replica(clock: Clock, reads: int) -> None:
+    """Give a replica time to catch up, after so many reads that were too old."""
+    await clock.wait(asyncio.Event(), min(0.05 * 2**reads, 1.0))
 
 
 def sort_documents(documents: Iterable[Document]) -> Loaded:

@@ -35,7 +35,8 @@ T = TypeVar("T")
 
 ATTEMPTS = 10
 BUDGET = 20.0
-"""Seconds: shorter than a lease, so that whoever holds one learns in time that it can't write."""
+"""Seconds: shorter than a lease, so that whoever holds one learns in time, as a rule, that it can't write. A last send
+may take PATIENCE beside that; whoever comes back so late is kept out by etags and by the seal, not by time."""
 FIRST = 0.05
 LONGEST = 2.0
 PATIENCE = 30.0

@@ -61,7 +61,8 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
     workflow = Registry(workflows).find(execution.workflow, execution.version)
     if workflow is None:
         raise UnknownWorkflow(f"no workflow is named {execution.workflow!r} with version {execution.version!r}")
-    run = Run(workflow, execution.execution_id, execution.payload or "null", execution.created_at, execution.ancestors)
+    payload, begun = execution.payload or "null", execution.created_at
+    run = Run(workflow, execution.execution_id, payload, begun, execution.ancestors, execution.run)
     try:
         run.begin()
         for chunk in chunks:

@@ -10,15 +10,18 @@ import pytest
 
 from engine import Deferred, workflow
 from engine.documents import Document
+from engine.errors import Unavailable
 from engine.store.base import Filter
-from engine.testing import Environment
+from engine.testing import Call, Environment
 from tests.support.crashes import echo, ledger
 from tests.support.faults import (
     PAST_LEASE,
     Freezer,
     ImpatientClock,
     Process,
+    away,
     delete,
+    fed,
     image,
     nth,
     overwrite,
@@ -33,6 +36,16 @@ LARGE = "x" * 5_000
 async def missing_waits(payload: str) -> str:
     first = await echo("a")
     return first + await missing_answer
+
+
+@workflow(idempotency_key=lambda: "large")
+async def missing_large() -> str:
+    return LARGE
+
+
+@workflow
+async def missing_takes_large() -> int:
+    return len(await missing_large())
 
 
 @workflow
@@ -145,8 +158,58 @@ async def test_a_child_s_exit_that_was_deleted_is_noticed() -> None:
         id = await env.start(missing_parent)
         await env.settle()
         await Process(env).client.complete(id, missing_answer, "!")
-        await delete(env, id, "child::missing_child")
+        await delete(env, id, f"child::missing_child::{(await env.store.inner.read(id)).run}")
         await env.worker.sweep()
         execution = await env.store.inner.read(id)
         assert execution.cause is not None
         assert execution.cause.type == "MissingDocument"
+
+
+async def test_a_child_whose_result_was_deleted_fails_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+    """L6: its parent isn't told `null`. The batch that holds it goes on, and a sweep tells once the result is back."""
+    async with Environment([missing_large, missing_takes_large, missing_child]) as env:
+        env.clock = ImpatientClock()
+        env.worker = env.new_worker()
+        parent = await env.start(missing_takes_large)
+        await env.drive(parent)
+        (child,) = (await env.store.inner.list(Filter(workflow="missing_large"), 10)).executions
+        process = Process(env)
+
+        async def lose(call: Call) -> None:
+            if call.method == "signal":
+                raise away(call)
+
+        process.store.before = lose
+        with pytest.raises(Unavailable):
+            await process.worker.drive(child)
+        output = (await env.store.inner.load(child.execution_id)).output
+        assert output is not None
+        await delete(env, child.execution_id, "output")
+        other = await env.start(missing_child)
+        await env.worker.drive_changes(await fed(env, child.execution_id, other))
+        assert (await env.status(other)).is_complete
+        assert "was deleted" in caplog.text
+        ended = await env.store.inner.read(child.execution_id)
+        assert ended.owes
+        await env.store.inner.commit(ended, output=output)  # restored
+        assert (await env.finish(parent)).value() == len(LARGE)
+
+
+async def test_a_parent_that_attaches_to_a_child_without_result_is_suspended_with_the_cause() -> None:
+    """L6: not tried again for ever; resumed when the result is back, it has it."""
+    async with Environment([missing_large, missing_takes_large]) as env:
+        env.clock = ImpatientClock()
+        env.worker = env.new_worker()
+        child = await env.start(missing_large)
+        await env.finish(child)
+        output = (await env.store.inner.load(child)).output
+        await delete(env, child, "output")
+        parent = await env.start(missing_takes_large)
+        await env.drive(parent)
+        execution = await env.store.inner.read(parent)
+        assert execution.suspended
+        assert execution.cause is not None
+        assert execution.cause.type == "MissingDocument"
+        await env.store.inner.commit(await env.store.inner.read(child), output=output)
+        await env.client.resume(parent)
+        assert (await env.finish(parent)).value() == len(LARGE)

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from engine import Deferred, activity, workflow
-from engine.errors import Unavailable
+from engine.errors import Refused, Unavailable
 from engine.testing import Call, Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import echo, ledger
@@ -92,6 +92,24 @@ async def test_a_batch_larger_than_the_places_is_driven_to_its_end() -> None:
             await env.worker.drive_changes(batch)
         await env.settle()
         assert [(await env.status(id)).value() for id in ids] == ["quick"] * 10
+
+
+async def test_a_claim_that_the_store_refuses_fails_nobody_else() -> None:
+    """Rule 2 of the worker: given again, the batch would be refused again. Batch and sweep drive the others."""
+    async with Environment([places_quick]) as env:
+        refused, other, third = [await env.start(places_quick) for _ in range(3)]
+
+        async def refuse(call: Call) -> None:
+            if call.method == "replace" and call.arguments[0].execution_id == refused:
+                raise Refused("400")
+
+        env.store.before = refuse
+        await env.worker.drive_changes(await fed(env, refused, other))
+        assert (await env.status(other)).value() == "quick"
+        env.clock.advance(FIRST_LOOK)
+        assert await env.worker.sweep() == 2
+        assert (await env.status(third)).value() == "quick"
+        assert not (await env.status(refused)).is_complete
 
 
 async def test_a_store_that_fails_a_claim_after_the_budget_is_not_hidden() -> None:

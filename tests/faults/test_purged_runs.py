@@ -6,14 +6,16 @@ import contextvars
 
 import pytest
 
-from engine import activity, workflow
+from engine import Deferred, Workflow, activity, workflow
 from engine.documents import Chunk, of_run
+from engine.store.base import Filter
 from engine.testing import Environment, export, replay
 from tests.support.faults import PAST_LEASE, Freezer, Process, nth
 
 RUN = contextvars.ContextVar("RUN", default="")
 """Which run's driver an activity works for."""
 STEPS = 5
+purged_answer = Deferred("purged.answer", str)
 
 
 @activity
@@ -24,6 +26,68 @@ async def purged_step(number: int) -> str:
 @workflow(idempotency_key=lambda: "one")
 async def purged_steps() -> list[str]:
     return [await purged_step(number) for number in range(STEPS)]
+
+
+@workflow
+async def purged_ships(item: str) -> str:
+    return f"{item} {await purged_answer}"
+
+
+@workflow(idempotency_key=lambda item: item)
+async def purged_ships_keyed(item: str) -> str:
+    return f"{item} {await purged_answer}"
+
+
+@workflow(idempotency_key=lambda item: "order")
+async def purged_order(item: str) -> str:
+    return await purged_ships(item)
+
+
+@workflow(idempotency_key=lambda item: "order")
+async def purged_order_keyed(item: str) -> str:
+    return await purged_ships_keyed(item)
+
+
+ORDERS = [purged_ships, purged_ships_keyed, purged_order, purged_order_keyed]
+
+
+async def answer_children(env: Environment, item: str) -> None:
+    """Every shipment of that item is sent; its parents hear of it."""
+    for child in (await env.store.inner.list(Filter(status="running"), 10)).executions:
+        if child.workflow.startswith("purged_ships") and child.payload == f'"{item}"':
+            await env.complete(child.execution_id, purged_answer, "sent")
+    await env.settle()
+
+
+@pytest.mark.parametrize("order", [purged_order, purged_order_keyed], ids=lambda w: w.name)
+async def test_a_fresh_run_has_children_of_its_own(order: Workflow[[str], str]) -> None:
+    """Without a key a child belongs to the run of its parent: it isn't the one that an earlier run had in that step."""
+    async with Environment(ORDERS) as env:
+        id = await env.start(order, "apples")
+        await env.settle()
+        await answer_children(env, "apples")
+        assert (await env.status(id)).value() == "apples sent"
+        await env.client.purge(id)
+        assert await env.start(order, "pears") == id
+        await env.settle()
+        await answer_children(env, "pears")
+        assert (await env.status(id)).value() == "pears sent"
+
+
+@pytest.mark.parametrize("first", ["apples", "pears"])
+@pytest.mark.parametrize("order", [purged_order, purged_order_keyed], ids=lambda w: w.name)
+async def test_a_child_of_a_purged_run_is_no_answer_to_the_next(order: Workflow[[str], str], first: str) -> None:
+    """It ends before or after the fresh run's own child, in the same step."""
+    async with Environment(ORDERS) as env:
+        id = await env.start(order, "apples")
+        await env.settle()
+        await env.client.terminate(id)
+        await env.client.purge(id)
+        await env.start(order, "pears")
+        await env.settle()
+        for item in (first, {"apples": "pears", "pears": "apples"}[first]):
+            await answer_children(env, item)
+        assert (await env.status(id)).value() == "pears sent"
 
 
 @pytest.mark.parametrize("again_at", [None, 0, 1, 2])

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from engine import Deferred, activity, workflow
+from engine import Channel, Deferred, activity, workflow
 from engine.errors import Refused, Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment
@@ -15,6 +15,7 @@ from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import PAST_LEASE, Process, image
 
 quarantine_answer = Deferred("quarantine.answer", str)
+quarantine_notes = Channel("quarantine.notes", str)
 MAX_CLAIMS = 5
 """What the settings of the tests say."""
 
@@ -58,6 +59,12 @@ async def quarantine_second() -> list[str]:
 @workflow
 async def quarantine_later() -> str:
     return await quarantine_answer + await quarantine_bomb("a")
+
+
+@workflow
+async def quarantine_listens() -> None:
+    while True:
+        await echo(await quarantine_notes.receive())
 
 
 @workflow
@@ -236,6 +243,29 @@ async def test_a_store_that_lets_claim_and_nothing_more_quarantines_nobody(metho
         await env.worker.sweep()
         assert (await env.status(id)).value() == ["a", "b"]
         await check_history(env, id)
+
+
+@pytest.mark.parametrize("method", ["load", "append"])
+async def test_a_claim_is_taken_back_though_news_came_meanwhile(method: str) -> None:
+    """L9: a value arrives in each outage, so that the exec document is another when the claim is to be taken back."""
+    async with Environment([quarantine_listens]) as env:
+        id = await env.start(quarantine_listens)
+        await env.drive(id)
+        for number in range(MAX_CLAIMS * 3):
+            process = Process(env)
+
+            async def away(call: Call) -> None:
+                if call.method == method:
+                    await env.client.send(id, quarantine_notes, "meanwhile")
+                    raise Unavailable("no answer")
+
+            process.store.before = away
+            await env.client.send(id, quarantine_notes, f"note {number}")
+            env.clock.advance(PAST_LEASE)
+            await process.worker.sweep()
+            execution = await env.store.inner.read(id)
+            assert execution.cause is None, execution.cause.message
+            assert execution.attempts == 0
 
 
 async def test_what_the_store_refuses_is_counted() -> None:

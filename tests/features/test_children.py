@@ -203,13 +203,14 @@ async def test_a_childs_failure_survives_every_crash() -> None:
 
 
 async def test_ids_come_from_the_key_or_from_the_parents_step() -> None:
-    """A child with a key is the execution of that key; one without belongs to the parent's step."""
+    """A child with a key is the execution of that key; one without belongs to that step of that run of its parent."""
     async with Environment(ALL) as env:
         await env.run(one, Job(key="k"))
         assert [e.execution_id for e in await executions(env, named)] == [execution_id("named", "k")]
         parent = await env.start(two_in_a_row)
         await env.finish(parent)
-        expected = {execution_id("anonymous", f"{parent}/{step}") for step in ("anonymous", "anonymous#2")}
+        run = (await env.store.inner.read(parent)).run
+        expected = {execution_id("anonymous", f"{parent}/{run}/{step}") for step in ("anonymous", "anonymous#2")}
         assert {e.execution_id for e in await executions(env, anonymous)} == expected
         assert all(e.creator == parent and e.ancestors == (parent,) for e in await executions(env, anonymous))
 

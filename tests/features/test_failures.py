@@ -105,6 +105,11 @@ async def fails_declared(how: str) -> None:
     raise MAKE[how]()
 
 
+@activity(raises=[ExceptionGroup])
+async def fails_as_group() -> None:
+    raise ExceptionGroup("several", [ValueError("one"), KeyError("two")])
+
+
 @activity(retry=Retry(max_attempts=3, first_delay=timedelta(seconds=10), jitter=False))
 async def stumbles(times: int) -> str:
     info = activity.info()
@@ -123,6 +128,15 @@ async def picks(how: str) -> None:
         "lookup": KeyError("k"),
         "value": ValueError("v"),
     }[how]
+
+
+@workflow
+async def catches_group() -> list[str]:
+    try:
+        await fails_as_group()
+    except ActivityError as error:
+        return [type(error).__name__, error.type_name, error.message]
+    return []
 
 
 @workflow
@@ -198,6 +212,17 @@ async def test_a_declared_exception_comes_back_as_itself() -> None:
     async with Environment(ALL) as env:
         assert (await env.run(catches_declared, "keywords")).value() == [404, "gone", "404: gone"]
         assert (await env.run(catches_declared, "held")).value() == [7, False, 0]
+        await assert_replays(env)
+
+
+async def test_a_declared_group_of_exceptions_is_told_by_its_name() -> None:
+    """D4: Python makes none without its parts, which aren't kept."""
+    async with Environment(ALL) as env:
+        assert (await env.run(catches_group)).value() == [
+            "ActivityError",
+            "ExceptionGroup",
+            "several (2 sub-exceptions)",
+        ]
         await assert_replays(env)
 
 

@@ -11,6 +11,7 @@ import pytest
 from engine import AlreadyCompleted, Outcome, Workflow, activity, compensate, finalizer, workflow
 from engine.store.wrapper import Call
 from engine.testing import Environment
+from tests.support.faults import until
 from tests.support.mortal import Journal, assert_replays, everywhere
 
 journal = Journal()
@@ -21,12 +22,13 @@ class Stage:
     """What the test lets activities do."""
 
     begun: asyncio.Event
+    ends: asyncio.Event
     is_mended: bool
 
     @classmethod
     def set(cls) -> None:
         journal.clear()
-        cls.begun, cls.is_mended = asyncio.Event(), False
+        cls.begun, cls.ends, cls.is_mended = asyncio.Event(), asyncio.Event(), False
 
 
 @activity
@@ -55,6 +57,36 @@ async def kills() -> None:
     journal.note("killed")
     Stage.begun.set()
     await asyncio.Event().wait()
+
+
+@activity
+async def is_held() -> str:
+    raise ValueError("held")
+
+
+@activity
+async def is_given_up() -> str:
+    raise ValueError("given up")
+
+
+@activity
+async def lasts() -> str:
+    Stage.begun.set()
+    await Stage.ends.wait()
+    return "lasted"
+
+
+async def gives_up_in_time() -> str:
+    try:
+        async with asyncio.timeout(60):
+            return await is_given_up()
+    except TimeoutError:
+        return "given up"
+
+
+@workflow(suspend_on_failure=True)
+async def holds_two() -> list[str]:
+    return await asyncio.gather(is_held(), gives_up_in_time(), lasts())
 
 
 @workflow(suspend_on_failure=True)
@@ -207,3 +239,20 @@ async def test_progress_long_ago_does_not_keep_a_killer_alive() -> None:
         assert execution.cause.type == "Quarantined"
         assert journal.counts() == {"first": 1, "killed": env.settings.max_claims + 1}
         assert (await env.client.terminate(id)).execution.outcome == "terminated"
+
+
+async def test_of_two_failed_steps_the_one_that_is_still_waited_for_is_the_cause() -> None:
+    """Both have failed for good; then the later one times out, and a third step ends."""
+    Stage.set()
+    async with Environment(ALL) as env:
+        id = await env.start(holds_two)
+        driving = asyncio.ensure_future(env.drive(id))
+        await until(lambda: sum(c.method == "append" and "held" in str(c.arguments) for c in env.store.calls) > 0)
+        env.clock.advance(timedelta(seconds=61))
+        await until(lambda: any(c.method == "append" and "timer" in str(c.arguments) for c in env.store.calls))
+        Stage.ends.set()
+        execution = (await driving).execution
+        assert execution.suspended
+        assert execution.cause is not None
+        assert execution.cause.message == "held"
+        assert (await env.client.health()).stuck == {"ValueError": 1}

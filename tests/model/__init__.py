@@ -23,7 +23,8 @@ transition too, since the clock may move, and others may write, between any two.
 | suspend, complete, release  | `lease.Lease.let_go`: `Store.commit` of what `Execution.suspended_until`,            |
 |                             | `completed` and `released` give                                                      |
 | give up                     | `drive.Drive._suspend_because` of a `MissingDocument`; `Lease.let_go` before the seal |
-| extend                      | `lease.Lease.extend`: the heartbeat                                                  |
+| extend                      | `lease.Lease.extend`: the heartbeat; after a conflict the exec document, the         |
+|                             | heartbeat again, then the inbox                                                      |
 | refresh, inbox              | `lease.Lease.refresh`: the exec document first, then the inbox                       |
 | an activity ends            | `attempts.Attempts._perform`                                                         |
 | the answer is lost, re-sent | `store.cosmos`: `replace`, `append`, `commit` read back what stands (`op`)           |

@@ -307,6 +307,8 @@ class Driving:
             yield Move("reads the exec document", with_driver(state, number, known), number)
 
     def _inbox(self, state: State, number: int, driver: Driver) -> Iterator[Move]:
+        if driver.late:  # a heartbeat that met a conflict: the lease comes first
+            yield from self._extend(state, number, driver._replace(then="inbox"))
         view = driver.view or state.exec
         for inbox in _older(state.inbox) if state.faults else [state.inbox]:
             if len(inbox) < view.inbox_count and "inbox-count" not in self.without:

@@ -145,7 +145,14 @@ def asked(recording: str, workflows: Sequence[Workflow[Any, Any]] = WORKFLOWS) -
     """Replay a recording. Returns the run, closed, and the steps that were waited for in it: kind, id, digest."""
     execution = Execution.from_document(json.loads(recording)["execution"])
     [code] = [one for one in workflows if (one.name, one.version) == (execution.workflow, execution.version)]
-    run = Run(code, execution.execution_id, execution.payload or "null", execution.created_at, execution.ancestors)
+    run = Run(
+        code,
+        execution.execution_id,
+        execution.payload or "null",
+        execution.created_at,
+        execution.ancestors,
+        execution.run,
+    )
     steps: dict[str, None] = {}
     try:
         run.begin()

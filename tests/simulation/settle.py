@@ -168,7 +168,8 @@ def replayed(execution: Execution, loaded: Loaded) -> ObservedRun:
     workflow = REGISTRY.find(execution.workflow, execution.version)
     assert workflow is not None
     payload = loaded.input.value if loaded.input else execution.payload
-    run = ObservedRun(workflow, execution.execution_id, payload or "null", execution.created_at, execution.ancestors)
+    begun = execution.created_at
+    run = ObservedRun(workflow, execution.execution_id, payload or "null", begun, execution.ancestors, execution.run)
     run.begin()
     for chunk in loaded.chunks:
         for event in chunk.decoded():

@@ -177,7 +177,8 @@ def _asks(witness: Witness, evict: bool) -> Asked:
 
 def _begun(witness: Witness) -> Run:
     execution = witness.status.execution
-    run = Run(witness.scenario.workflow, execution.execution_id, execution.payload or "null", execution.created_at)
+    payload, begun = execution.payload or "null", execution.created_at
+    run = Run(witness.scenario.workflow, execution.execution_id, payload, begun, run=execution.run)
     run.begin()
     return run
 

@@ -1,0 +1,189 @@
+"""Children that their parent gives up, or that end without it: when they hear of it, and when it hears of them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from engine import Deferred, Workflow, activity, workflow
+from engine.documents import Execution
+from engine.errors import Unavailable
+from engine.store.base import Filter
+from engine.testing import Call, Environment
+from tests.support.faults import PAST_LEASE, Freezer, Process, away, fed, nth
+
+drops_answer = Deferred("drops.answer", str)
+LATE = timedelta(seconds=61)
+
+
+@workflow
+async def drops_child() -> str:
+    return await drops_answer
+
+
+@workflow
+async def drops_times_out() -> str:
+    try:
+        async with asyncio.timeout(60):
+            return await drops_child()
+    except TimeoutError:
+        return "late"
+
+
+@workflow
+async def drops_goes_on() -> str:
+    try:
+        async with asyncio.timeout(60):
+            return await drops_child()
+    except TimeoutError:
+        return f"late {await drops_answer}"
+
+
+@workflow(idempotency_key=lambda: "common")
+async def drops_common() -> str:
+    return await drops_answer
+
+
+@workflow
+async def drops_one_of_two() -> str:
+    waiting = asyncio.create_task(drops_common())
+    try:
+        async with asyncio.timeout(60):
+            await drops_common()
+    except TimeoutError:
+        pass
+    return await waiting
+
+
+@activity
+async def drops_hangs() -> None:
+    await asyncio.Event().wait()
+
+
+@workflow
+async def drops_slow() -> None:
+    await drops_hangs()
+
+
+@workflow
+async def drops_waits_for_slow() -> None:
+    await drops_slow()
+
+
+ALL = [
+    drops_child, drops_times_out, drops_goes_on, drops_common, drops_one_of_two, drops_slow, drops_waits_for_slow,
+]  # fmt: skip
+
+
+async def the_child(env: Environment, workflow: Workflow[[], object]) -> Execution:
+    (child,) = (await env.store.inner.list(Filter(workflow=workflow.name), 10)).executions
+    return child
+
+
+@pytest.mark.parametrize("one", [drops_times_out, drops_goes_on], ids=lambda w: w.name)
+async def test_a_child_is_interrupted_once_what_dropped_it_is_recorded(one: Workflow[[], str]) -> None:
+    """Write-ahead: the parent ends, or goes on, after the timeout. Its chunk is lost. Had the child heard by then, its
+    end would be there for the next driver before the timeout that caused it."""
+    async with Environment(ALL) as env:
+        id = await env.start(one)
+        await env.settle()
+        env.clock.advance(LATE)
+        process, child = Process(env), (await the_child(env, drops_child)).execution_id
+        asked_of_child: list[str] = []
+
+        async def lose(call: Call) -> None:
+            if call.method in ("append", "commit"):
+                for _ in range(10):
+                    await asyncio.sleep(0)  # whatever else was begun comes to the store
+                asked_of_child.extend(c.method for c in process.store.calls if c.arguments[0] == child)
+                raise away(call)
+
+        process.store.before = lose
+        await (await process.drive(id))
+        assert process.store.count("append", "commit") == 1
+        assert asked_of_child == []
+        env.clock.advance(PAST_LEASE)
+        await env.settle()
+        if one is drops_goes_on:
+            await env.complete(id, drops_answer, "but well")
+        assert (await env.finish(id)).value().startswith("late")
+        assert (await the_child(env, drops_child)).outcome == "interrupted"
+
+
+async def test_a_lost_interrupt_of_a_child_is_sent_again() -> None:
+    """The drop is recorded, and the parent waits; the driver dies before the child hears of it."""
+    async with Environment(ALL) as env:
+        id = await env.start(drops_goes_on)
+        await env.settle()
+        env.clock.advance(LATE)
+        process = Process(env)
+        process.store.before = dying = Freezer(nth("interrupt"))
+        await process.drive(id)
+        await dying.frozen.wait()
+        await process.die(id)
+        env.clock.advance(PAST_LEASE)
+        await env.settle()
+        assert (await the_child(env, drops_child)).outcome == "interrupted"
+
+
+async def test_a_child_that_another_step_waits_for_is_not_interrupted() -> None:
+    """Two steps wait for one child; one of them times out."""
+    async with Environment(ALL) as env:
+        id = await env.start(drops_one_of_two)
+        await env.settle()
+        env.clock.advance(LATE)
+        await env.settle()
+        child = await the_child(env, drops_common)
+        assert not child.interrupted
+        await env.complete(child.execution_id, drops_answer, "it came")
+        assert (await env.finish(id)).value() == "it came"
+
+
+async def test_the_last_step_that_waits_for_a_child_interrupts_it() -> None:
+    """The parent is interrupted: both steps give up."""
+    async with Environment(ALL) as env:
+        id = await env.start(drops_one_of_two)
+        await env.settle()
+        await env.client.interrupt(id)
+        assert (await env.finish(id)).execution.outcome == "interrupted"
+        await env.settle()
+        assert (await the_child(env, drops_common)).outcome == "interrupted"
+
+
+async def test_a_termination_that_a_drive_is_told_of_reaches_the_parent_at_once() -> None:
+    """The feed hands the ended child to the process that drives it. Its parent isn't left to the next sweep."""
+    async with Environment(ALL) as env:
+        id = await env.start(drops_waits_for_slow)
+        await env.drive(id)
+        child = (await the_child(env, drops_slow)).execution_id
+        process = Process(env)
+        process.store.after = running = Freezer(nth("replace"))
+        driving = await process.drive(child)
+        await running.frozen.wait()
+        await Process(env).client.terminate(child)
+        running.thaw.set()
+        await process.worker.drive_changes(await fed(env, child))
+        await driving
+        assert not (await env.store.inner.read(child)).owes
+        await env.settle()
+        assert (await env.status(id)).execution.outcome == "failed"
+
+
+async def test_what_a_store_that_is_away_keeps_from_a_parent_is_told_later() -> None:
+    """An Unavailable is raised, for the host to give the batch again; the debt stays."""
+    async with Environment(ALL) as env:
+        await env.drive(await env.start(drops_waits_for_slow))
+        child = (await the_child(env, drops_slow)).execution_id
+        await env.client.terminate(child)
+        process = Process(env)
+
+        async def lose(call: Call) -> None:
+            if call.method == "signal":
+                raise away(call)
+
+        process.store.before = lose
+        with pytest.raises(Unavailable):
+            await process.worker.drive_changes(await fed(env, child))
+        assert (await env.store.inner.read(child)).owes
