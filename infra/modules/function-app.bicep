@@ -192,8 +192,6 @@ resource settings 'Microsoft.Web/sites/config@2024-11-01' = {
     ENGINE_MAX_DRIVES: string(maxDrives)
     ENGINE_BLOCKED_SECONDS: string(blockedSeconds)
     ENGINE_SIGNING_KEY: signingKey
-    // The worked examples write down their side effects here. It goes with them.
-    LEDGER_FILE: '/tmp/ledger.sqlite'
   }
 }
 

@@ -1,8 +1,9 @@
 """The promises of `engine.store.base`, as tests that any store can be put through.
 
-A store's own module subclasses `StoreContract` and `PagesContract` (in `pages.py`), and gives the fixtures `store`,
-`other` and `raw`. Reads and writes are checked apart: what a method writes is looked at through `raw`, and what a
-method reads is put there through `raw`.
+A store's own module subclasses `StoreContract`, `SignalsContract` (`signals.py`) and `PagesContract` (`pages.py`). It
+gives three fixtures: `store`, the one under test; `other`, the same data through a store object of another process,
+whose reads may lag and whose writes don't; `raw`, the same data past any store. Reads and writes are checked apart:
+what a method writes is looked at through `raw`, and what a method reads is put there through `raw`.
 """
 
 from __future__ import annotations
@@ -95,26 +96,7 @@ def _own(document: Document | None) -> Document:
     return {name: value for name, value in document.items() if not name.startswith(SYSTEM) and name != "op"}
 
 
-class Promises:
-    """What the suites have in common: the fixtures that a store's module gives."""
-
-    @pytest.fixture
-    def store(self) -> Store:
-        """The store under test."""
-        raise NotImplementedError
-
-    @pytest.fixture
-    def other(self) -> Store:
-        """The same data through a store object of another process. Its reads may lag; its writes don't."""
-        raise NotImplementedError
-
-    @pytest.fixture
-    def raw(self) -> Raw:
-        """The same data, past any store."""
-        raise NotImplementedError
-
-
-class StoreContract(Promises):
+class StoreContract:
     """Creating, reading, replacing, appending, committing."""
 
     # -- create, read --

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,6 @@ from engine.failures import ErrorRecord
 from engine.store.base import Filter, Page, Store
 from tests.conformance.contract import (
     NOW,
-    Promises,
     Raw,
     chunk,
     claimed,
@@ -27,28 +27,25 @@ from tests.conformance.contract import (
 SECOND = timedelta(seconds=1)
 
 
-class PagesContract(Promises):
+async def _pages(ask: Callable[[str | None], Awaitable[Page]]) -> list[list[Execution]]:
+    pages, continuation = list[list[Execution]](), None
+    while True:
+        page = await ask(continuation)
+        pages.append(page.executions)
+        continuation = page.continuation
+        if continuation is None:
+            return pages
+        assert len(pages) < 100, "the pages never end"
+
+
+class PagesContract:
     """due and list. The store is empty at the beginning of each test."""
 
     async def _due(self, store: Store, now: datetime, limit: int) -> list[list[Execution]]:
-        pages, continuation = list[list[Execution]](), None
-        while True:
-            page: Page = await store.due(now, limit, continuation)
-            pages.append(page.executions)
-            continuation = page.continuation
-            if continuation is None:
-                return pages
-            assert len(pages) < 100, "the pages never end"
+        return await _pages(lambda continuation: store.due(now, limit, continuation))
 
     async def _listed(self, store: Store, filter: Filter, limit: int) -> list[list[Execution]]:
-        pages, continuation = list[list[Execution]](), None
-        while True:
-            page: Page = await store.list(filter, limit, continuation)
-            pages.append(page.executions)
-            continuation = page.continuation
-            if continuation is None:
-                return pages
-            assert len(pages) < 100, "the pages never end"
+        return await _pages(lambda continuation: store.list(filter, limit, continuation))
 
     # -- due --
 

@@ -15,7 +15,6 @@ from tests.conformance.contract import (
     LEASE,
     NOW,
     SKEW,
-    Promises,
     Raw,
     chunk,
     claimed,
@@ -37,7 +36,7 @@ def _changes(before: Execution, after: Execution) -> dict[str, Any]:
     return {name: getattr(after, name) for name in fields if getattr(after, name) != getattr(before, name)}
 
 
-class SignalsContract(Promises):
+class SignalsContract:
     """signal, read_inbox, interrupt, purge."""
 
     # -- signal --

@@ -12,6 +12,7 @@ An action has two moments: before the request is handled, and after (`after_effe
 and the client may never learn of it). A refusal or a drop at the first moment means that nothing happened.
 """
 
+import abc
 import asyncio
 import inspect
 from collections.abc import Callable, Iterable
@@ -30,7 +31,7 @@ class Dropped(Exception):
 
 
 @dataclass(kw_only=True)
-class Action:
+class Action(abc.ABC):
     """What a rule does to a request."""
 
     after_effect: bool = False
@@ -39,8 +40,8 @@ class Action:
         if (moment == "after") == self.after_effect:
             await self.act(request, account)
 
-    async def act(self, request: Request, account: Account) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    async def act(self, request: Request, account: Account) -> None: ...
 
 
 @dataclass

@@ -6,8 +6,8 @@ partition key, a patch below what isn't there and a read of what is unchanged di
 runs only when node is there and COSMOSDB_SERVER_DIR names a folder whose node_modules has the package; nothing is
 installed here:
 
-    npm install --prefix /tmp/server @vercel/cosmosdb-server
-    COSMOSDB_SERVER_DIR=/tmp/server python -m pytest tests/cosmos_double_tests/test_shared_suite.py
+    npm install --prefix "$FOLDER" @vercel/cosmosdb-server
+    COSMOSDB_SERVER_DIR="$FOLDER" python -m pytest tests/cosmos_double_tests/test_shared_suite.py
 """
 
 import os

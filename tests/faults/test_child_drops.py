@@ -12,7 +12,7 @@ from engine.documents import Execution
 from engine.errors import Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment
-from tests.support.faults import PAST_LEASE, Freezer, Process, away, fed, nth
+from tests.support.faults import PAST_LEASE, Freezer, Process, away, fed, nth, unanswered
 
 drops_answer = Deferred("drops.answer", str)
 LATE = timedelta(seconds=61)
@@ -178,12 +178,7 @@ async def test_what_a_store_that_is_away_keeps_from_a_parent_is_told_later() -> 
         child = (await the_child(env, drops_slow)).execution_id
         await env.client.terminate(child)
         process = Process(env)
-
-        async def lose(call: Call) -> None:
-            if call.method == "signal":
-                raise away(call)
-
-        process.store.before = lose
+        process.store.before = unanswered("signal")
         with pytest.raises(Unavailable):
             await process.worker.drive_changes(await fed(env, child))
         assert (await env.store.inner.read(child)).owes

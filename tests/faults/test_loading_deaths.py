@@ -13,6 +13,7 @@ from engine import Deferred, Workflow, activity, workflow
 from engine.documents import Chunk, Execution
 from engine.events import Event, StepResolved, Takeover
 from engine.store.base import Filter
+from engine.store.wrapper import Hook
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import PAST_LEASE, Freezer, Process, delete, image, nth, overwrite, until
@@ -244,12 +245,7 @@ async def test_the_count_is_set_back_before_the_next_step_starts() -> None:
             await _drive(env, id, in_the_load)
         env.clock.advance(PAST_LEASE)
         process = Process(env)
-
-        async def signal(call: Call) -> None:
-            if nth("replace", 1)(call):
-                await env.complete(id, loading_answer, "news")
-
-        process.store.before = signal
+        process.store.before = _completes(env, id, nth("replace", 1), "news")
         freezer, driving = await _freeze(process, id, "after", nth("replace", 2))
         assert ledger.ran == ["echo"]
         assert (await _read(env, id)).attempts == 1
@@ -289,12 +285,7 @@ async def test_a_signal_that_comes_as_it_is_quarantined_does_not_load_it() -> No
             await _drive(env, id, in_the_load)
         env.clock.advance(PAST_LEASE)
         process = Process(env)
-
-        async def signal(call: Call) -> None:
-            if nth("commit", 0)(call):
-                await env.complete(id, loading_answer, "a")
-
-        process.store.before = signal
+        process.store.before = _completes(env, id, nth("commit", 0), "a")
         await asyncio.wait([await process.drive(id)])
         assert [call.method for call in process.store.calls] == ["replace", "commit", "read", "commit"]
         assert (await _read(env, id)).suspended
@@ -304,6 +295,16 @@ async def test_a_signal_that_comes_as_it_is_quarantined_does_not_load_it() -> No
 
 
 # -- the driver before them, which is not dead but frozen --
+
+
+def _completes(env: Environment, id: str, which: Callable[[Call], bool], value: str) -> Hook:
+    """The outside completes the deferred as that call is made."""
+
+    async def hook(call: Call) -> None:
+        if which(call):
+            await env.complete(id, loading_answer, value)
+
+    return hook
 
 
 async def _freeze(

@@ -12,20 +12,20 @@ from engine import Deferred, workflow
 from engine.documents import Document
 from engine.errors import Unavailable
 from engine.store.base import Filter
-from engine.testing import Call, Environment
+from engine.testing import Environment
 from tests.support.crashes import echo, ledger
 from tests.support.faults import (
     PAST_LEASE,
     Freezer,
     ImpatientClock,
     Process,
-    away,
     delete,
     fed,
     image,
     nth,
     overwrite,
     store_of,
+    unanswered,
 )
 
 missing_answer = Deferred("missing.answer", str)
@@ -174,12 +174,7 @@ async def test_a_child_whose_result_was_deleted_fails_nobody_else(caplog: pytest
         await env.drive(parent)
         (child,) = (await env.store.inner.list(Filter(workflow="missing_large"), 10)).executions
         process = Process(env)
-
-        async def lose(call: Call) -> None:
-            if call.method == "signal":
-                raise away(call)
-
-        process.store.before = lose
+        process.store.before = unanswered("signal")
         with pytest.raises(Unavailable):
             await process.worker.drive(child)
         output = (await env.store.inner.load(child.execution_id)).output

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -12,7 +11,7 @@ from engine.errors import Refused, Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, Process, image
+from tests.support.faults import PAST_LEASE, Process, image, unanswered
 
 quarantine_answer = Deferred("quarantine.answer", str)
 quarantine_notes = Channel("quarantine.notes", str)
@@ -195,18 +194,10 @@ async def test_a_store_that_is_away_quarantines_nobody() -> None:
     ledger.ran.clear()
     async with Environment([quarantine_healthy]) as env:
         id = await env.start(quarantine_healthy)
-
-        def away(method: str) -> Callable[[Call], Awaitable[None]]:
-            async def hook(call: Call) -> None:
-                if call.method == method:
-                    raise Unavailable("no answer")
-
-            return hook
-
         for method in ("due", "replace"):
             for _ in range(MAX_CLAIMS * 2):
                 process = Process(env)
-                process.store.before = away(method)
+                process.store.before = unanswered(method)
                 env.clock.advance(PAST_LEASE)
                 with pytest.raises(Unavailable):
                     await process.worker.sweep()
@@ -222,17 +213,9 @@ async def test_a_store_that_lets_claim_and_nothing_more_quarantines_nobody(metho
     Bomb.arm()
     async with Environment([quarantine_second]) as env:
         id = await env.start(quarantine_second)
-
-        def away(method: str) -> Callable[[Call], Awaitable[None]]:
-            async def hook(call: Call) -> None:
-                if call.method == method:
-                    raise Unavailable("no answer")
-
-            return hook
-
         for number in range(MAX_CLAIMS * 5):
             process = Process(env)
-            process.store.before = away(method if number else "append")  # the first claim loads nothing
+            process.store.before = unanswered(method if number else "append")  # the first claim loads nothing
             env.clock.advance(PAST_LEASE)
             await process.worker.sweep()
             assert process.store.count("replace") == 2  # the claim, and that it isn't counted

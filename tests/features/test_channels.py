@@ -10,9 +10,8 @@ import pytest
 
 from engine import AlreadyCompleted, Channel, Deferred, InvalidInput, UnknownDeferred, Workflow, activity, workflow
 from engine.client import MAX_KEY
-from engine.events import StepResolved
 from engine.testing import Environment
-from tests.support.mortal import Journal, everywhere, rest
+from tests.support.mortal import Journal, everywhere, inputs, rest
 
 journal = Journal()
 numbers = Channel("channels.numbers", int)
@@ -64,15 +63,6 @@ async def takes_two() -> list[int]:
 
 
 ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if isinstance(item, Workflow)]
-
-
-async def inputs(env: Environment, id: str) -> list[str | None]:
-    """The values in the history, in order."""
-    loaded = await env.store.inner.load(id)
-    events = [event for chunk in loaded.chunks for event in chunk.decoded()]
-    return [
-        event.value for event in events if isinstance(event, StepResolved) and event.kind in ("deferred", "channel")
-    ]
 
 
 async def test_a_channels_values_come_in_order_each_once() -> None:

@@ -20,11 +20,10 @@ from engine import (
     activity,
     workflow,
 )
-from engine.events import StepResolved
 from engine.names import MAX_NAME
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.mortal import Journal, assert_replays, everywhere, rest
+from tests.support.mortal import Journal, assert_replays, everywhere, inputs, rest
 
 journal = Journal()
 plain = Deferred("outside.plain", int)
@@ -136,15 +135,6 @@ async def takes_nothing() -> str:
 
 
 ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if isinstance(item, Workflow)]
-
-
-async def inputs(env: Environment, id: str) -> list[str | None]:
-    """The values in the history, in order."""
-    loaded = await env.store.inner.load(id)
-    events = [event for chunk in loaded.chunks for event in chunk.decoded()]
-    return [
-        event.value for event in events if isinstance(event, StepResolved) and event.kind in ("deferred", "channel")
-    ]
 
 
 async def test_a_failure_is_raised_where_it_is_awaited_as_often_as_that() -> None:

@@ -25,6 +25,7 @@ NOT_IN_AZURE = {
     "COSMOS": "a connection string has a key in it",
     "COSMOS_KEY": "a key",
     "ENGINE_SQLITE_FILE": "the local store",
+    "LEDGER_FILE": "the worked examples write into the instance's folder for temporary files",
 }
 """What the code reads and an app in Azure must not have, and why."""
 NOT_ON_FLEX = {

@@ -13,6 +13,7 @@ from engine.documents import Document, Execution
 from engine.errors import Unavailable
 from engine.store.base import Loaded
 from engine.store.sqlite import SqliteStore
+from engine.store.wrapper import Hook
 from engine.testing import Call, Environment, ManualClock, WatchedStore
 from engine.worker import Worker
 
@@ -116,6 +117,16 @@ def nth(method: str, number: int = 0) -> Callable[[Call], bool]:
 def away(call: Call) -> Unavailable:
     """What a store that is away raises."""
     return Unavailable(f"no answer to {call.method}")
+
+
+def unanswered(*methods: str) -> Hook:
+    """A hook in which these calls fail: no answer."""
+
+    async def hook(call: Call) -> None:
+        if call.method in methods:
+            raise away(call)
+
+    return hook
 
 
 def store_of(env: Environment) -> SqliteStore:

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from engine import Workflow, activity
 from engine.documents import Chunk, Execution
+from engine.events import StepResolved
 from engine.replay import Run
 from engine.store.base import Filter
 from engine.store.wrapper import Call, WatchedStore
@@ -241,3 +242,12 @@ async def replayed(env: Environment, execution: Execution) -> Run:
 
 def _alike(one: Any, other: Any) -> bool:
     return bool(one and other and (one.type, one.message, one.data) == (other.type, other.message, other.data))
+
+
+async def inputs(env: Environment, id: str) -> list[str | None]:
+    """The values in the history, in order."""
+    loaded = await env.store.inner.load(id)
+    events = [event for chunk in loaded.chunks for event in chunk.decoded()]
+    return [
+        event.value for event in events if isinstance(event, StepResolved) and event.kind in ("deferred", "channel")
+    ]
