@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -95,6 +96,7 @@ class CosmosPlace:
         self._process: asyncio.subprocess.Process | None = None
         self._endpoint = self._key = ""
         self._asking = asyncio.Lock()
+        self._dumps = itertools.count()
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[CosmosPlace]:
@@ -118,9 +120,10 @@ class CosmosPlace:
         return ["--data", unused, "--cosmos", self._endpoint, "--cosmos-key", self._key]
 
     async def documents(self) -> list[Document]:
-        path = self._folder / "dump.json"
+        path = self._folder / f"dump-{next(self._dumps)}.json"  # two hosts that start ask at once
         await self.ask("dump", path=str(path))
         documents: list[Document] = await asyncio.to_thread(lambda: json.loads(path.read_bytes()))
+        path.unlink()
         return documents
 
     async def tally(self) -> tuple[int, int]:
