@@ -100,7 +100,7 @@ async def tell_parents(store: Store, clock: Clock, child: Execution) -> list[Exe
 async def _exit(store: Store, clock: Clock, child: Execution, parent: Parent) -> InboxItem:
     value, error = child.completed_result, child.error
     if child.outcome == "completed" and value is None:
-        value = await _output(store, clock, child.execution_id)
+        value = await _output(store, clock, child)
     elif child.outcome != "completed" and (child.outcome != "failed" or error is None):
         error = _stopped(child)
     return InboxItem.of(
@@ -108,12 +108,14 @@ async def _exit(store: Store, clock: Clock, child: Execution, parent: Parent) ->
     )
 
 
-async def _output(store: Store, clock: Clock, execution_id: str) -> str:
+async def _output(store: Store, clock: Clock, child: Execution) -> str:
     for reads in range(MAX_READS):
-        if (output := (await store.load(execution_id)).output) is not None:
+        if (output := (await store.load(child.execution_id)).output) is not None:
             return output.value
         await wait_for_replica(clock, reads)
-    raise MissingDocument(f"the output of execution {execution_id} was deleted: nobody can be told its result")
+    if (await store.read(child.execution_id)).etag != child.etag:
+        raise Conflict(f"execution {child.execution_id} has changed: this version of it has nothing to tell")
+    raise MissingDocument(f"the output of execution {child.execution_id} was deleted: nobody can be told its result")
 
 
 def _stopped(child: Execution) -> ErrorRecord:

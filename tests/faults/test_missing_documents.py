@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from engine import Deferred, workflow
-from engine.documents import Document
+from engine.documents import Document, Execution
 from engine.errors import Unavailable
 from engine.store.base import Filter
 from engine.testing import Environment
@@ -66,6 +66,20 @@ async def _parked(env: Environment) -> str:
     await env.drive(id)
     await Process(env).client.complete(id, missing_answer, "b")
     return id
+
+
+async def _untold(env: Environment) -> tuple[str, Execution]:
+    """A parent, and its child that has ended with a large result, which it could not tell yet."""
+    env.clock = ImpatientClock()
+    env.worker = env.new_worker()
+    parent = await env.start(missing_takes_large)
+    await env.drive(parent)
+    (child,) = (await env.store.inner.list(Filter(workflow="missing_large"), 10)).executions
+    process = Process(env)
+    process.store.before = unanswered("signal")
+    with pytest.raises(Unavailable):
+        await process.worker.drive(child)
+    return parent, await env.store.inner.read(child.execution_id)
 
 
 async def _comes_to_rest(env: Environment, id: str) -> None:
@@ -168,15 +182,7 @@ async def test_a_child_s_exit_that_was_deleted_is_noticed() -> None:
 async def test_a_child_whose_result_was_deleted_fails_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
     """L6: its parent isn't told `null`. The batch that holds it goes on, and a sweep tells once the result is back."""
     async with Environment([missing_large, missing_takes_large, missing_child]) as env:
-        env.clock = ImpatientClock()
-        env.worker = env.new_worker()
-        parent = await env.start(missing_takes_large)
-        await env.drive(parent)
-        (child,) = (await env.store.inner.list(Filter(workflow="missing_large"), 10)).executions
-        process = Process(env)
-        process.store.before = unanswered("signal")
-        with pytest.raises(Unavailable):
-            await process.worker.drive(child)
+        parent, child = await _untold(env)
         output = (await env.store.inner.load(child.execution_id)).output
         assert output is not None
         await delete(env, child.execution_id, "output")
@@ -188,6 +194,18 @@ async def test_a_child_whose_result_was_deleted_fails_nobody_else(caplog: pytest
         assert ended.owes
         await env.store.inner.commit(ended, output=output)  # restored
         assert (await env.finish(parent)).value() == len(LARGE)
+
+
+async def test_a_late_hint_of_a_child_that_was_purged_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """L6: its large result went with it, after its parent was told. The old version owes an exit that nobody lacks."""
+    async with Environment([missing_large, missing_takes_large]) as env:
+        parent, child = await _untold(env)
+        assert child.owes
+        assert (await env.finish(parent)).value() == len(LARGE)
+        await env.client.purge(child.execution_id)
+        await env.worker.drive(child)
+        assert await image(env, child.execution_id) == []
+        assert caplog.records == []
 
 
 async def test_a_parent_that_attaches_to_a_child_without_result_is_suspended_with_the_cause() -> None:
