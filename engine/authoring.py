@@ -129,7 +129,8 @@ class _WorkflowWords:
         tags: texts by name, shown with each of its executions.
         suspend_on_failure: an activity that fails for good suspends the execution, and `resume` runs it again.
         time_limit: after which an execution is cancelled, compensated and failed with a TimeoutError.
-        retention: how long a finished execution is kept; for ever, unless given.
+        retention: how long a finished execution is kept, at least a minute; zero: for ever. Not given, it is what the
+            settings say: 30 days. For that time, starting it again finds it instead of running it twice.
         """
         options = Options(max_parallel, {} if tags is None else tags, suspend_on_failure, time_limit, retention)
 

@@ -46,7 +46,7 @@ def new_execution(
         creator=parent.execution_id,
         ancestors=(*(parent.ancestors if step.waits else ()), parent.execution_id),
         tags=dict(options.tags),
-        retention_seconds=options.retention.total_seconds() if options.retention else None,
+        retention_seconds=options.retention_seconds(settings.retention),
         due_at=now + settings.first_look,
         created_at=now,
         updated_at=now,

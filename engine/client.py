@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from engine import tokens
-from engine.clock import Clock
+from engine.clock import Clock, isoformat
 from engine.definition import Channel, Deferred, Registry, Workflow, execution_id, is_execution_id
 from engine.documents import INPUT, Execution, InboxItem, Large, inbox_id, is_large, new_run
 from engine.errors import (
@@ -202,11 +202,19 @@ class Client:
 
     async def purge(self, execution_id: str) -> None:
         """Delete all that is stored of an execution that has ended. Raises UnknownExecution, and NotEnded while it
-        runs or owes its end to a parent."""
+        runs, owes its end to a parent, or was started so recently that a lost start may be on its way a second time:
+        that would start it again."""
         while True:
             execution = await self._read(execution_id)
             if not execution.is_complete or execution.owes:
                 raise NotEnded(f"execution {execution_id} hasn't ended: interrupt or terminate it first")
+            under_way = self._store.sends_for
+            started = execution.created_at + under_way + self._settings.skew
+            if under_way and self._clock.now() < started:
+                raise NotEnded(
+                    f"execution {execution_id} was started at {isoformat(execution.created_at)}: the request that did "
+                    f"may be under way once more, and would start it again. Purge it after {isoformat(started)}"
+                )
             with contextlib.suppress(Conflict, Missing):
                 return await self._store.purge(execution)
 
@@ -247,7 +255,7 @@ class Client:
             run=new_run(),
             payload=None if large else text,
             tags=dict(workflow.options.tags),
-            retention_seconds=workflow.options.retention.total_seconds() if workflow.options.retention else None,
+            retention_seconds=workflow.options.retention_seconds(self._settings.retention),
             due_at=now + self._settings.first_look,
             created_at=now,
             updated_at=now,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from engine.options import MIN_RETENTION
 from engine.tokens import parse_keys
 
 
@@ -22,6 +22,8 @@ class Settings:
     """A timer or retry that is due sooner than this is waited for in memory; a later one suspends the execution."""
     first_look: timedelta = timedelta(seconds=5)
     """When the sweep looks at a new execution that nobody has claimed."""
+    retention: timedelta = timedelta(days=30)
+    """How long a finished execution is kept whose workflow says nothing else; zero: for ever."""
     max_claims: int = 5
     """Claims in a row without progress after which an execution is quarantined."""
     max_drives: int = 64
@@ -44,24 +46,28 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
-        """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_MAX_CLAIMS`,
-        `ENGINE_MAX_DRIVES`, `ENGINE_SIGNING_KEY` and `ENGINE_BLOCKED_SECONDS` (a third of the lease, at least one).
-        Raises ValueError that names the setting."""
+        """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_RETENTION_DAYS`,
+        `ENGINE_MAX_CLAIMS`, `ENGINE_MAX_DRIVES`, `ENGINE_SIGNING_KEY` and `ENGINE_BLOCKED_SECONDS` (a third of the
+        lease, at least one). Raises ValueError that names the setting."""
 
-        def number(name: str, default: float, least: float) -> float:
+        def number(name: str, default: float, least: float, most: float = 1_000_000_000) -> float:
             text = environment.get(name, "").strip()
             try:
                 value = float(text) if text else default
             except ValueError:
                 value = -1
-            if not least <= value < math.inf:
-                raise ValueError(f"setting {name} is a number of at least {least:g}, not {text!r}")
+            if not least <= value <= most:
+                raise ValueError(f"setting {name} is a number of at least {least:g} and at most {most:g}, not {text!r}")
             return value
 
+        retention = timedelta(days=number("ENGINE_RETENTION_DAYS", cls.retention.days, 0, 36_500))
+        if retention and retention < MIN_RETENTION:
+            raise ValueError("setting ENGINE_RETENTION_DAYS is at least a minute of a day, or 0: for ever")
         lease = number("ENGINE_LEASE_SECONDS", cls.lease.total_seconds(), 1)
         return cls(
             lease=timedelta(seconds=lease),
             skew=timedelta(seconds=number("ENGINE_SKEW_SECONDS", cls.skew.total_seconds(), 0)),
+            retention=retention,
             max_claims=int(number("ENGINE_MAX_CLAIMS", cls.max_claims, 1)),
             max_drives=int(number("ENGINE_MAX_DRIVES", cls.max_drives, 1)),
             blocked_after=timedelta(seconds=number("ENGINE_BLOCKED_SECONDS", max(1.0, lease / 3), 0)),

@@ -106,6 +106,11 @@ param skewSeconds int = 5
 @minValue(1)
 param maxClaims int = 5
 
+@description('Days for which a finished execution is kept, unless its workflow says otherwise. 0: for ever.')
+@minValue(0)
+@maxValue(36500)
+param retentionDays int = 30
+
 @description('Executions that one process drives at a time.')
 @minValue(1)
 param maxDrives int = 64
@@ -271,6 +276,7 @@ module functionApp 'modules/function-app.bicep' = {
     leaseSeconds: leaseSeconds
     skewSeconds: skewSeconds
     maxClaims: maxClaims
+    retentionDays: retentionDays
     maxDrives: maxDrives
     blockedSeconds: blockedSeconds
   }

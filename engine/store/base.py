@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from pydantic import ValidationError
@@ -65,6 +65,12 @@ class Filter:
 
 class Store(Protocol):
     """The durable edge of the engine."""
+
+    @property
+    def sends_for(self) -> timedelta:
+        """How long a call may go on: what was asked at its beginning may happen once more at its end, if the answer to
+        a first try was lost and what that had written is gone."""
+        ...
 
     async def create(self, execution: Execution, input: Large | None = None) -> Execution:
         """Store a new execution. Raises Taken if there is one with its id."""

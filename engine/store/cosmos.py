@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from engine.clock import isoformat
 from engine.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
@@ -45,10 +45,13 @@ class CosmosStore:
     def __init__(self, account: CosmosAccount, retry: Retry | None = None) -> None:
         self.account = account
         self.usage = Usage()
-        self._retry = retry or Retry()
         self._connection = Connection(account, self.usage)
-        self._items = Items(self._connection.executions, self._retry)
+        self._items = Items(self._connection.executions, retry or Retry())
         self._feed: CosmosFeed | None = None
+
+    @property
+    def sends_for(self) -> timedelta:
+        return timedelta(seconds=self._items.retry.budget + self._items.retry.patience)
 
     async def create(self, execution: Execution, input: Large | None = None) -> Execution:
         written = _marked(execution)
@@ -165,7 +168,7 @@ class CosmosStore:
 
     def change_feed(self) -> ChangeFeed:
         if self._feed is None:
-            self._feed = CosmosFeed(self._connection, Connection(self.account, self.usage), self._retry)
+            self._feed = CosmosFeed(self._connection, Connection(self.account, self.usage), self._items.retry)
         return self._feed
 
     async def close(self) -> None:

@@ -150,6 +150,8 @@ class Retry:
                 if trouble.meaning is not Meaning.AGAIN or number == self.attempts or late:
                     raise trouble.as_error(what) from error
             await self.sleep(pause)
+            if self.clock() > start + self.budget:  # the process stood still
+                raise trouble.as_error(what)
         raise AssertionError("unreachable")
 
 

@@ -14,7 +14,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,6 +65,10 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
 
     # -- the engine's words --
+
+    @property
+    def sends_for(self) -> timedelta:
+        return timedelta(0)
 
     async def create(self, execution: Execution, input: Large | None = None) -> Execution:
         def work(db: sqlite3.Connection) -> Execution:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from engine.documents import Chunk, Execution, InboxItem, Large
@@ -43,6 +43,10 @@ class WatchedStore:
         self.before = before
         self.after = after
         self.calls: list[Call] = []
+
+    @property
+    def sends_for(self) -> timedelta:
+        return self.inner.sends_for
 
     def count(self, *methods: str) -> int:
         """How many calls there were, of these methods or of all."""

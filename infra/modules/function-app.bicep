@@ -82,6 +82,9 @@ param skewSeconds int
 @description('Claims without progress before quarantine.')
 param maxClaims int
 
+@description('Days for which a finished execution is kept. 0: for ever.')
+param retentionDays int
+
 @description('Executions that one process drives at a time.')
 param maxDrives int
 
@@ -189,6 +192,7 @@ resource settings 'Microsoft.Web/sites/config@2024-11-01' = {
     ENGINE_LEASE_SECONDS: string(leaseSeconds)
     ENGINE_SKEW_SECONDS: string(skewSeconds)
     ENGINE_MAX_CLAIMS: string(maxClaims)
+    ENGINE_RETENTION_DAYS: string(retentionDays)
     ENGINE_MAX_DRIVES: string(maxDrives)
     ENGINE_BLOCKED_SECONDS: string(blockedSeconds)
     ENGINE_SIGNING_KEY: signingKey

@@ -12,7 +12,7 @@ from engine.client import Status
 from engine.errors import Unavailable
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, ledger
-from tests.support.faults import Process, image
+from tests.support.faults import Process, image, purge
 
 starts_answer = Deferred("starts.answer", str)
 MINE = "order 7"
@@ -106,7 +106,7 @@ async def test_a_start_after_a_purge_is_a_fresh_run(how: str) -> None:
     async with Environment([starts_order]) as env:
         ended = await _end(env, how)
         id = ended.execution.execution_id
-        await env.client.purge(id)
+        await purge(env, id)
         assert await image(env, id) == []
         ledger.ran.clear()
         assert await env.start(starts_order, "waits afresh") == id

@@ -11,6 +11,7 @@ from engine.events import StepResolved
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.families import FAMILY, answer, journal, leaf, leaves_it, only, root
+from tests.support.faults import purge
 from tests.support.mortal import assert_at_rest, assert_replays, everywhere, executions, rest
 
 
@@ -163,7 +164,7 @@ async def test_a_childs_end_after_its_parents() -> None:
             await env.settle()
             await env.client.terminate(parent)
             if purged:
-                await env.client.purge(parent)
+                await purge(env, parent)
             child = await only(env, leaf)
             await env.complete(child.execution_id, answer, 1)
             assert (await env.finish(child.execution_id)).value() == 1

@@ -15,6 +15,7 @@ from engine.errors import NotEnded, UnknownExecution
 from engine.events import StepResolved
 from engine.store.wrapper import Call
 from engine.testing import Environment
+from tests.support.faults import purge
 from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, rest
 
 journal = Journal()
@@ -269,7 +270,7 @@ async def test_terminate_works_on_what_is_broken(how: str) -> None:
         assert "load" not in [call.method for call in env.store.calls[calls:]]
         await env.settle()
         await assert_at_rest(env)
-        await env.client.purge(id)
+        await purge(env, id)
         with pytest.raises(UnknownExecution):
             await env.client.poll(id)
 
@@ -327,7 +328,7 @@ async def test_what_runs_is_not_purged() -> None:
             await env.client.purge(id)
         await env.complete(id, answer, "old")
         assert (await env.finish(id)).value() == "old"
-        await env.client.purge(id)
+        await purge(env, id)
         with pytest.raises(UnknownExecution):
             await env.client.purge(id)
         assert await env.start(cleans_up, key="k") == id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +13,10 @@ from engine import Deferred, Workflow, activity, compensate, workflow
 from engine.clock import FAR_FUTURE
 from engine.http import describe
 from engine.options import DEFAULT_PARALLEL
+from engine.settings import Settings
 from engine.store.base import Filter
 from engine.testing import Environment
+from engine.testing.environment import TEST_SETTINGS
 from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, executions, mortal
 
 journal = Journal()
@@ -216,6 +219,44 @@ async def test_the_longest_durations_overflow_nothing() -> None:
         await assert_replays(env)
 
 
+@pytest.mark.parametrize(
+    ("own", "settings", "days"), [(None, 30, 30), (None, 0, None), (2, 30, 2), (2, 0, 2), (0, 30, None)]
+)
+async def test_how_long_it_is_kept_when_it_has_ended(own: int | None, settings: int, days: int | None) -> None:
+    """The workflow's own retention, else that of the settings; zero is for ever. Its child's as well."""
+    retention = None if own is None else timedelta(days=own)
+
+    @workflow(retention=retention)
+    async def kept() -> str:
+        return "kept"
+
+    @workflow(retention=retention)
+    async def keeper() -> str:
+        return await kept()
+
+    kept_for = Settings.from_environment({"ENGINE_RETENTION_DAYS": str(settings)}).retention
+    async with Environment([kept, keeper], settings=replace(TEST_SETTINGS, retention=kept_for)) as env:
+        id = await env.start(keeper)
+        assert (await env.finish(id)).value() == "kept"
+        assert len(await executions(env)) == 2
+        env.clock.advance(timedelta(days=days or 10_000, seconds=-1))
+        await env.worker.sweep()
+        assert len(await executions(env)) == 2
+        env.clock.advance(timedelta(seconds=1))
+        await env.worker.sweep()
+        assert len(await executions(env)) == (2 if days is None else 0)
+
+
+@pytest.mark.parametrize("days", ["-1", "soon", "40000", "inf", "0.0001"])
+def test_a_retention_that_makes_no_sense_is_refused_at_start_up(days: str) -> None:
+    with pytest.raises(ValueError, match="ENGINE_RETENTION_DAYS"):
+        Settings.from_environment({"ENGINE_RETENTION_DAYS": days})
+
+
+def test_thirty_days_unless_set() -> None:
+    assert Settings.from_environment({}).retention == Settings().retention == timedelta(days=30)
+
+
 @pytest.mark.parametrize(("one", "most"), [(three_at_a_time, 3), (as_many_as_usual, DEFAULT_PARALLEL)])
 async def test_no_more_activities_run_at_a_time_than_the_limit_says(one: Workflow[Any, Any], most: int) -> None:
     """The limit is reached, not passed, and everything runs."""
@@ -230,7 +271,8 @@ async def test_no_more_activities_run_at_a_time_than_the_limit_says(one: Workflo
     [
         ({"time_limit": timedelta(0)}, ValueError, "time_limit is more than zero"),
         ({"time_limit": 5}, TypeError, "time_limit is a timedelta"),
-        ({"retention": timedelta(seconds=-1)}, ValueError, "retention is more than zero"),
+        ({"retention": timedelta(seconds=-1)}, ValueError, "retention is at least a minute"),
+        ({"retention": timedelta(seconds=59)}, ValueError, "retention is at least a minute"),
         ({"retention": "1d"}, TypeError, "retention is a timedelta"),
         ({"max_parallel": 0}, ValueError, "max_parallel is a number of at least 1"),
         ({"max_parallel": "3"}, ValueError, "max_parallel is a number of at least 1"),

@@ -81,6 +81,7 @@ def test_no_setting_is_a_key_of_azure() -> None:
         ("leaseSeconds", Settings.lease.total_seconds()),
         ("skewSeconds", Settings.skew.total_seconds()),
         ("maxClaims", Settings.max_claims),
+        ("retentionDays", Settings.retention.days),
         ("maxDrives", Settings.max_drives),
         ("blockedSeconds", Settings.from_environment({}).blocked_after.total_seconds()),
     ],

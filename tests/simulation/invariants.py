@@ -199,7 +199,7 @@ def _compare(now: datetime, old: Document, new: Document) -> None:
         _require(not changed, f"a complete execution changed: {changed}")
     elif new["status"] == "complete" and old["interrupted"]:
         _require(new["outcome"] in ("interrupted", "terminated"), f"interrupted, but ends as {new['outcome']}")
-    if new.get("worker") not in (None, old.get("worker")) and old.get("worker"):
+    if new.get("worker") not in (None, old.get("worker")) and old.get("leaseExpiresAt"):
         _require(isoformat(now) >= old["leaseExpiresAt"], "a lease was taken before its end")
 
 

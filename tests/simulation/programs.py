@@ -237,7 +237,7 @@ def _workflows(function: Callable[[Task], Awaitable[list[Any]]], version: str) -
         "plain": {},
         "halting": {"suspend_on_failure": True},
         "limited": {"time_limit": timedelta(seconds=30)},
-        "kept": {"retention": timedelta(seconds=20)},
+        "kept": {"retention": timedelta(seconds=60)},
         "narrow": {"max_parallel": 1},
         "shared": {"idempotency_key": lambda task: task["key"]},
     }

@@ -35,7 +35,7 @@ from tests.simulation.trace import Change, Trace
 T = TypeVar("T")
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SETTINGS = Settings(max_drives=3)
+SETTINGS = Settings(max_drives=3, retention=timedelta(0))
 SWEEP_SECONDS = 10.0
 
 

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from engine import Deferred, Status, Workflow, activity, workflow
+from engine.errors import NotEnded
+from engine.store.base import Filter
 from engine.store.cosmos import CosmosStore
 from engine.testing import Environment
-from tests.cosmos_double import Answer, CosmosDouble, Drop, StaleRead
+from tests.cosmos_double import Answer, Call, CosmosDouble, Drop, StaleRead
 from tests.cosmos_double.faults import Action
 from tests.cosmos_double.state import Container
 
@@ -132,6 +134,37 @@ async def test_values_of_any_size(store: CosmosStore, double: CosmosDouble, size
     async with Environment([carries], store=store) as env:
         status = await env.run(carries, size)
         assert len(status.value()) == size
+
+
+async def test_a_start_on_its_way_a_second_time_starts_nothing_again(
+    store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
+):
+    """Its answer was lost. Before it is sent again, the execution ends, and somebody wants it purged: not yet."""
+    ran.clear()
+    refused: list[str] = []
+
+    async def meanwhile() -> None:
+        async with Environment([sequence], store=new_store()) as elsewhere:
+            elsewhere.clock = env.clock
+            elsewhere.worker = elsewhere.new_worker()
+            (running,) = (await elsewhere.client.list(Filter())).executions
+            ended = await elsewhere.drive(running.execution_id)
+            assert ended.is_complete
+            env.clock.advance(store.sends_for)
+            with pytest.raises(NotEnded, match="may be under way once more"):
+                await elsewhere.client.purge(running.execution_id)
+            refused.append(running.execution_id)
+
+    double.faults.add(Drop(after_effect=True), operation="create")
+    double.faults.add(Call(lambda _: meanwhile()), operation="create", nth=2)
+    async with Environment([sequence], store=store) as env:
+        status = await env.client.start(sequence, 1)
+        assert refused == [status.execution.execution_id]
+        assert (await env.finish(refused[0])).value() == 1
+        assert ran == ["step 0"]
+        env.clock.advance(env.settings.skew)
+        await env.client.purge(refused[0])
+        assert double.faults.unfired() == []
 
 
 async def test_children(store: CosmosStore):

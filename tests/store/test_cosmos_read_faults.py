@@ -14,7 +14,7 @@ from engine.errors import Unavailable
 from engine.store.base import Filter
 from engine.store.cosmos import CosmosStore
 from engine.store.cosmos_account import CosmosAccount
-from engine.store.cosmos_retry import ATTEMPTS, Meaning, Retry, Trouble
+from engine.store.cosmos_retry import ATTEMPTS, BUDGET, Meaning, Retry, Trouble
 from tests.cosmos_double import Answer, CosmosDouble, Cut, Drop, Hold
 from tests.cosmos_double.faults import Action
 from tests.cosmos_double.state import Container
@@ -158,6 +158,22 @@ async def test_an_error_of_the_programs_is_not_hidden(time: Time):
     with pytest.raises(KeyError, match="a name"):
         await time.retry()("anything", wrong)
     assert time.slept == []
+
+
+async def test_nothing_is_sent_late_by_a_process_that_stood_still(time: Time):
+    """It wakes after its pause, which was short: whatever it sends now, nobody expects any more."""
+    sent: list[float] = []
+
+    async def stands_still(_: float) -> None:
+        time.slept.append(BUDGET + 1)
+
+    async def send() -> None:
+        sent.append(time.clock())
+        raise TimeoutError
+
+    with pytest.raises(Unavailable):
+        await replace(time.retry(), sleep=stands_still)("anything", send)
+    assert sent == [0]
 
 
 async def test_a_request_that_the_sdk_never_ends_is_given_up(double: CosmosDouble, container: Container, time: Time):

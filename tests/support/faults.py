@@ -129,6 +129,12 @@ def unanswered(*methods: str) -> Hook:
     return hook
 
 
+async def purge(env: Environment, id: str) -> None:
+    """Purge it as soon as that is possible: what started it is not under way any more."""
+    env.clock.advance(env.store.sends_for + env.settings.skew)
+    await env.client.purge(id)
+
+
 def store_of(env: Environment) -> SqliteStore:
     """The store under an environment's hooks."""
     inner = env.store.inner

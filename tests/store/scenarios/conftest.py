@@ -86,7 +86,7 @@ class OwnContainer(CosmosStore):
 
     def __init__(self, account: CosmosAccount) -> None:
         super().__init__(account)
-        self._items = Items(self._open, self._retry)
+        self._items = Items(self._open, self._items.retry)
         self._making = asyncio.Lock()
         self._is_made = False
 
