@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 
 from engine import activity, workflow
 from engine.definition import execution_id
+from engine.settings import Settings
 from engine.store.cosmos import CosmosStore
 from engine.store.cosmos_account import CosmosAccount
 from engine.testing import Environment
+from engine.testing.environment import TEST_SETTINGS
 from tests.cosmos_double import CosmosDouble
 from tests.store.cosmos_support import set_up
 from workflows.orders import Approval, Item, Order, approval, fulfil
@@ -20,6 +22,7 @@ from workflows.orders import Approval, Item, Order, approval, fulfil
 Story = Callable[[Environment], Awaitable[None]]
 NEVER = 1e12
 PAGE = 100
+SETTINGS = replace(TEST_SETTINGS, retention=Settings.retention)
 ORDER = Order(
     id="order-1",
     customer="Ada",
@@ -99,6 +102,12 @@ async def heartbeat(env: Environment) -> None:
     await env.store.replace(execution.leased("me", env.clock.now(), env.settings.lease, env.settings.skew))
 
 
+async def retention_ends(env: Environment) -> None:
+    """What was kept for as long as it should be is deleted by a sweep."""
+    env.clock.advance(env.settings.retention)
+    assert await env.worker.sweep() == 1
+
+
 async def sweep(env: Environment) -> None:
     """Nothing is due."""
     await env.worker.sweep()
@@ -140,7 +149,7 @@ async def count(story: Story, before: Story | None = None) -> Cost:
     async with CosmosDouble() as double:
         container = set_up(double)
         store = CosmosStore(CosmosAccount(double.endpoint, double.key))
-        async with Environment([fulfil, one, ten], store) as env:
+        async with Environment([fulfil, one, ten], store, SETTINGS) as env:
             await sweep(env)  # the first request of a process asks for more
             if before is not None:
                 await before(env)

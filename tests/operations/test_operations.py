@@ -29,6 +29,7 @@ STORIES: dict[str, tuple[Story, Story | None]] = {
     "start to end, ten steps one after the other": (costs.ten_steps, None),
     "the example's order: two steps, an approval, two parcels": (costs.order, None),
     "the same, expired: two steps, a timer after a day, a refund": (costs.expired_order, None),
+    "deleting the order after 30 days, with its sweep": (costs.retention_ends, costs.order),
     "starting it again": (costs.refused_start, costs.order),
     "asking how it stands": (costs.poll, costs.order),
     "a heartbeat, every 10 s of a step": (costs.heartbeat, costs.refused_start),
@@ -125,6 +126,9 @@ def test_what_is_computed_in_the_text_is_right() -> None:
     assert f"are {alone * 1e6 / MONTH:.0f} RU/s: serverless, ${alone * SERVERLESS:.2f}" in DOCUMENT
     at_rest = float(row("together, for one physical partition")[1]) * MONTH / 1e6
     assert f"takes {at_rest:.1f} million RU, ${at_rest * SERVERLESS:.2f}" in DOCUMENT
+    deleting, storage = number(row("deleting the order after 30 days, with its sweep")[1]), number(row("orders")[2])
+    assert f"up to {deleting:.0f} million RU more for that, ${deleting * SERVERLESS:.2f}" in DOCUMENT
+    assert f"for {deleting * SERVERLESS / storage:.0f} months" in DOCUMENT
     smallest = 100 / 100 * 0.012 * 24 * 30
     assert f"never less than ${smallest:.2f} in 30 days and holds {1000 // orders:.0f} orders a second" in DOCUMENT
     assert f"from about {smallest / SERVERLESS:.1f} million RU" in DOCUMENT
