@@ -77,12 +77,23 @@ async def begin_child(
             return None
 
 
-async def drop_child(store: Store, clock: Clock, parent: Execution, step: ChildStep) -> None:
-    """Interrupt a child that its parent no longer waits for, if this parent created it. Raises StoreError."""
-    with contextlib.suppress(Missing):
-        child = await store.read(step.execution_id)
-        if child.creator == parent.execution_id:
-            await store.interrupt(step.execution_id, clock.now())
+async def drop_child(store: Store, clock: Clock, settings: Settings, parent: Execution, step: ChildStep) -> None:
+    """Interrupt a child that its parent no longer waits for, if this parent created it. One that isn't there is created
+    as terminated, if it is the step's own: a driver that stood still as it was about to create it finds it over. Raises
+    StoreError."""
+    while True:
+        with contextlib.suppress(Missing):
+            child = await store.read(step.execution_id)
+            if child.creator == parent.execution_id:
+                await store.interrupt(step.execution_id, clock.now())
+            return
+        if not step.is_own:
+            return
+        now = clock.now()
+        never, _ = new_execution(step, parent, now, settings)
+        with contextlib.suppress(Taken):
+            await store.create(never.terminated(now).settled(now))
+            return
 
 
 async def tell_parents(store: Store, clock: Clock, child: Execution) -> list[Execution]:

@@ -61,7 +61,7 @@ class Drive:
         self.told = claimed
         """The newest version that it was told of."""
         self._attempts = Attempts(host, claimed, workflow.options.max_parallel, self._changed)
-        self._offspring = Offspring(host, claimed, self._lease.inbox, self._changed)
+        self._offspring = Offspring(host, claimed, fresh, self._lease.inbox, self._changed)
         self._held: list[tuple[ActivityStep, ErrorRecord]] = []
         self._draining = False
         self._cut = False

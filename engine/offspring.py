@@ -3,8 +3,10 @@ flow of control.
 
 1. A child that is dropped is interrupted once the event that dropped it is recorded, and it has been created. Its end
    would else be there before its cause, for a driver that takes over.
-2. A child that another step still waits for isn't interrupted.
-3. What fails is kept in `error`, for the driver to raise.
+2. A child that this driver has not begun may be under way from one before it that stands still: it is dropped as well,
+   unless there was none before it.
+3. A child that another step still waits for isn't interrupted.
+4. What fails is kept in `error`, for the driver to raise.
 """
 
 from __future__ import annotations
@@ -20,17 +22,25 @@ from engine.steps import ChildStep
 
 
 class Offspring:
-    """The children of `parent`. The exit of one that has ended already goes into `inbox`; `changed` is set when
-    something has crossed."""
+    """The children of `parent`; `is_first`: nobody has driven it before. The exit of a child that has ended already
+    goes into `inbox`; `changed` is set when something has crossed."""
 
     def __init__(
-        self, host: Host, parent: Execution, inbox: dict[tuple[str, str], InboxItem], changed: asyncio.Event
+        self,
+        host: Host,
+        parent: Execution,
+        is_first: bool,
+        inbox: dict[tuple[str, str], InboxItem],
+        changed: asyncio.Event,
     ) -> None:
         self.error: Exception | None = None
         self._host = host
         self._parent = parent
+        self._is_first = is_first
         self._inbox = inbox
         self._changed = changed
+        self._asked_for: set[str] = set()
+        """Steps for which this driver has begun to create a child."""
         self._waiting: dict[str, ChildStep] = {}
         self._crossing: dict[str, asyncio.Task[None]] = {}
         self._begun: deque[ChildStep] = deque()
@@ -54,6 +64,7 @@ class Offspring:
         """Begin those that wait and are still open."""
         for step in self._waiting.values():
             if open.get(step.id) is step:
+                self._asked_for.add(step.id)
                 self._crossing[step.id] = asyncio.create_task(self._begin(step))
         self._waiting.clear()
 
@@ -64,6 +75,8 @@ class Offspring:
     def drop(self, step: ChildStep, open: Mapping[str, ChildStep]) -> None:
         """A child that the workflow gave up: it is to be interrupted, unless another step waits for it."""
         self._waiting.pop(step.id, None)
+        if self._is_first and step.id not in self._asked_for:
+            return
         is_waited_for = any(other.execution_id == step.execution_id for other in open.values())
         if not step.abandon and not is_waited_for and ("child", step.id) not in self._inbox:
             self._dropped.append(step)
@@ -96,10 +109,11 @@ class Offspring:
             self._changed.set()
 
     async def _drop(self, step: ChildStep, begin: asyncio.Task[None] | None) -> None:
+        host = self._host
         try:
             if begin is not None:
                 await asyncio.wait([begin])
-            await drop_child(self._host.store, self._host.clock, self._parent, step)
+            await drop_child(host.store, host.clock, host.settings, self._parent, step)
         except Exception as error:  # noqa: BLE001 - the driver raises it
             self.error = error
         finally:

@@ -191,7 +191,7 @@ class Run:
             raise ValueError(f"workflow {workflow.name} can't wait for itself or for its own ancestor {child}")
         fingerprint = digest([child, workflow.payload.canonical(value) if workflow.takes_payload else None])
         future = self.loop.create_future()
-        step = ChildStep("child", id, fingerprint, workflow, text, child, waits, abandon, future)
+        step = ChildStep("child", id, fingerprint, workflow, text, child, waits, abandon, key is None, future)
         if not self.loop.is_closed():
             self.children[id] = step
             self.asked.append(step)

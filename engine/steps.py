@@ -67,13 +67,15 @@ class DeferredStep(Step):
 
 @dataclass(eq=False)
 class ChildStep(Step):
-    """A child workflow. `waits`: its end is waited for, not only its start; `abandon`: it outlives its parent."""
+    """A child workflow. `waits`: its end is waited for, not only its start; `abandon`: it outlives its parent;
+    `is_own`: it has no key, so nobody but this step can ask for it."""
 
     workflow: Workflow[Any, Any]
     payload: str
     execution_id: str
     waits: bool
     abandon: bool
+    is_own: bool
     future: DurableFuture
     begun: bool = False
 

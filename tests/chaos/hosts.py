@@ -114,7 +114,8 @@ class Fleet:
         if gate_is_open:
             gate.touch()
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("COSMOS", "ENGINE_"))}
-        environment = kept | self.settings | {"CHAOS_LEDGER": str(ledger), "CHAOS_GATE": str(gate)}
+        ours = {"CHAOS_LEDGER": str(ledger), "CHAOS_GATE": str(gate), "ENGINE_RETENTION_DAYS": "0"}
+        environment = kept | self.settings | ours
         command = ["-m", "devhost", "--app", "tests.chaos.app", "--no-auth", "--port", "0", "--grace", str(self.grace)]
         with log.open("wb") as output:
             process = subprocess.Popen(

@@ -41,9 +41,31 @@ async def drops_goes_on() -> str:
         return f"late {await drops_answer}"
 
 
+@workflow
+async def drops_child_only() -> str:
+    return await drops_child()
+
+
+@workflow
+async def drops_at_once() -> str:
+    child = asyncio.create_task(drops_child())
+    await asyncio.sleep(0)
+    child.cancel()
+    return "at once"
+
+
 @workflow(idempotency_key=lambda: "common")
 async def drops_common() -> str:
     return await drops_answer
+
+
+@workflow
+async def drops_common_times_out() -> str:
+    try:
+        async with asyncio.timeout(60):
+            return await drops_common()
+    except TimeoutError:
+        return "late"
 
 
 @workflow
@@ -73,8 +95,24 @@ async def drops_waits_for_slow() -> None:
 
 
 ALL = [
-    drops_child, drops_times_out, drops_goes_on, drops_common, drops_one_of_two, drops_slow, drops_waits_for_slow,
+    drops_child, drops_child_only, drops_at_once, drops_common_times_out, drops_times_out, drops_goes_on, drops_common,
+    drops_one_of_two, drops_slow, drops_waits_for_slow,
 ]  # fmt: skip
+
+
+class Standstill:
+    """A hook in which a process stands still: at its first call of a method, and whatever else it asks then."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+        self.frozen = asyncio.Event()
+        self.thaw = asyncio.Event()
+
+    async def __call__(self, call: Call) -> None:
+        if call.method == self._method:
+            self.frozen.set()
+        if self.frozen.is_set():
+            await self.thaw.wait()
 
 
 async def the_child(env: Environment, workflow: Workflow[[], object]) -> Execution:
@@ -126,6 +164,52 @@ async def test_a_lost_interrupt_of_a_child_is_sent_again() -> None:
         env.clock.advance(PAST_LEASE)
         await env.settle()
         assert (await the_child(env, drops_child)).outcome == "interrupted"
+
+
+@pytest.mark.parametrize("one", [drops_child_only, drops_times_out, drops_goes_on], ids=lambda w: w.name)
+async def test_a_child_that_a_frozen_driver_creates_late_is_over(one: Workflow[[], str]) -> None:
+    """It stands still before it creates the child. The next driver gives the child up, because of an interrupt or of a
+    timeout, and had never begun it: when the late one goes on, there is nothing for anybody to run."""
+    async with Environment(ALL) as env:
+        id = await env.start(one)
+        late = Process(env)
+        late.store.before = freezer = Standstill("create")
+        driving = await late.drive(id)
+        await freezer.frozen.wait()
+        if one is drops_child_only:
+            await env.client.interrupt(id)
+            env.clock.advance(PAST_LEASE)
+        env.clock.advance(LATE)
+        await env.worker.sweep()
+        freezer.thaw.set()
+        await driving
+        await env.settle()
+        assert (await the_child(env, drops_child)).outcome == "terminated"
+        assert (await env.status(id)).is_complete == (one is not drops_goes_on)
+
+
+async def test_a_child_that_was_given_up_at_once_leaves_no_trace() -> None:
+    """By the first driver: nobody else can be about to create it."""
+    async with Environment(ALL) as env:
+        assert await env.run(drops_at_once) is not None
+        assert (await env.store.inner.list(Filter(workflow=drops_child.name), 10)).executions == []
+
+
+async def test_a_child_with_a_key_is_nobody_s_to_end() -> None:
+    """Given up before it was there: whoever starts it by that key gets a run."""
+    async with Environment(ALL) as env:
+        id = await env.start(drops_common_times_out)
+        late = Process(env)
+        late.store.before = freezer = Standstill("create")
+        await late.drive(id)
+        await freezer.frozen.wait()
+        env.clock.advance(LATE)
+        await env.worker.sweep()
+        assert (await env.status(id)).value() == "late"
+        common = await env.start(drops_common)
+        await env.complete(common, drops_answer, "it runs")
+        assert (await env.finish(common)).value() == "it runs"
+        await late.die(id)
 
 
 async def test_a_child_that_another_step_waits_for_is_not_interrupted() -> None:

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
+from engine import offspring
 from engine.documents import EXEC, Document, Execution
 from engine.drive import Drive
 from engine.lease import Lease, LeaseLost
@@ -165,6 +166,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "takeover without seal": _no_seal,
     "inbox not counted": _no_count_of_the_inbox,
     "a child's end is not owed": _child_without_outbox,
+    "a child that was given up isn't told": lambda: mock.patch.object(offspring, "drop_child", mock.AsyncMock()),
     "a takeover seals without a look at the clock": _rewritten(
         Lease, "load", "if self._clock.now() >= self.heartbeat_at:", "if False:"
     ),

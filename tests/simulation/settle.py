@@ -6,7 +6,8 @@ expire, rounds of two sweeps follow, by workers that know the versions of all ex
 2. What isn't due and isn't driven is at rest: ended and told, or suspended with nothing unseen (`wake == seen`), and
    its history alone, replayed, waits for exactly that: deferreds that nobody completed, channels with nothing untaken,
    children that still run, timers and retries of which the earliest is its `dueAt`.
-3. Then the outside brings what it owes, time jumps to what is due next, and there is another round.
+3. No child runs on that its parent, which has ended, waited for or gave up: it was interrupted, or is over.
+4. Then the outside brings what it owes, time jumps to what is due next, and there is another round.
 At the end all have ended, their histories replay to the recorded results, and without faults every attempt ran once.
 """
 
@@ -18,6 +19,7 @@ from datetime import timedelta
 from engine.definition import Registry
 from engine.documents import EXEC, Execution
 from engine.replay import Run
+from engine.steps import ChildStep
 from engine.store.base import Loaded, sort_documents
 from tests.simulation.invariants import Identity, Known, ObservedRun, Violation
 from tests.simulation.outside import Outside
@@ -58,7 +60,9 @@ class Settling:
         world.boot()
         await asyncio.sleep(EXPIRY_SECONDS)
         for _ in range(ROUNDS):
-            if await self._round():
+            is_over = await self._round()
+            self._check_dropped()
+            if is_over:
                 return self._check_ends()
         raise Violation(f"after {ROUNDS} rounds these have not ended: {[e.execution_id[:4] for e in self._running()]}")
 
@@ -100,7 +104,7 @@ class Settling:
             world.cured = True
             await self._outside.resume(id)
             return True
-        loaded = sort_documents([d for i, d in world.container.documents(id).items() if i != EXEC])
+        loaded = self._loaded(execution)
         run = replayed(execution, loaded)
         try:
             return await self._owed(execution, loaded, run)
@@ -144,13 +148,29 @@ class Settling:
             raise Violation(f"nothing is due, but these run: {[e.execution_id[:4] for e in self._running()]}")
         await asyncio.sleep(max(0.0, (min(dues) + CLOCKS - world.now).total_seconds()))
 
+    def _check_dropped(self) -> None:
+        for parent in self._executions():
+            if not parent.is_complete or parent.outcome == "terminated":
+                continue
+            run = replayed(parent, self._loaded(parent))
+            for step in [*run.dropped, *run.children.values()]:
+                if not isinstance(step, ChildStep) or step.abandon or not (step.waits and step.is_own):
+                    continue
+                child = self._world.container.documents(step.execution_id).get(EXEC)
+                if child is not None and child["status"] == "running" and not child["interrupted"]:
+                    raise Violation(f"{step.execution_id[:4]} runs, but {parent.execution_id[:4]} has given it up")
+            run.close()
+
     def _check_ends(self) -> None:
         for execution in self._executions():
-            documents = self._world.container.documents(execution.execution_id)
-            check_end(execution, sort_documents([d for i, d in documents.items() if i != EXEC]))
+            check_end(execution, self._loaded(execution))
         if self._world.faults.calm:
             for identity, known in self._world.invariants.all():
                 check_runs(identity, known)
+
+    def _loaded(self, execution: Execution) -> Loaded:
+        documents = self._world.container.documents(execution.execution_id)
+        return sort_documents([document for id, document in documents.items() if id != EXEC])
 
     def _executions(self) -> list[Execution]:
         container = self._world.container

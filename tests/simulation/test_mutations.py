@@ -30,6 +30,7 @@ CAUGHT = {
     "takeover without seal": ("frozen", 177),
     "inbox not counted": ("lagging", 8),
     "a child's end is not owed": ("bereft", 90),
+    "a child that was given up isn't told": ("bereft", 5),
     "a takeover seals without a look at the clock": ("frozen", 35),
     "a lease is counted from the answer": ("frozen", 203),
     "no look at the clock before activities start": ("frozen", 32),
