@@ -257,7 +257,7 @@ async def _answered(work: Callable[[], Awaitable[Response]]) -> Response:
     except AlreadyCompleted as error:
         return _problem(409, "Already ended", str(error))
     except NotEnded as error:
-        return _problem(409, "Not ended", str(error))
+        return _problem(409, "Not to be purged yet", str(error))
     except ClientError as error:
         return _problem(400, "The request can't be met", str(error))
     except StoreError as error:
