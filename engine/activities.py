@@ -12,6 +12,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 from dataclasses import dataclass
+from typing import Any
 
 from engine.clock import Clock
 from engine.steps import ActivityStep
@@ -56,12 +57,14 @@ async def attempt(
 ) -> Attempt:
     """Run the activity once. Raises CancelledError only if this task itself is cancelled."""
     timeout = step.activity.timeout
+    begun, done = asyncio.Event(), asyncio.Event()
     if timeout is None:
-        return await _run(step, info, threads)
-    task = asyncio.ensure_future(_run(step, info, threads))
-    done = asyncio.Event()
+        return await _run(step, info, threads, begun)
+    task = asyncio.ensure_future(_run(step, info, threads, begun))
+    task.add_done_callback(lambda _: begun.set())
     task.add_done_callback(lambda _: done.set())
     try:
+        await begun.wait()  # the time that a sync activity waits for a thread isn't its own
         await clock.wait(done, timeout.total_seconds())
     finally:
         if not task.done():
@@ -71,17 +74,27 @@ async def attempt(
     return task.result()
 
 
-async def _run(step: ActivityStep, info: ActivityInfo, threads: concurrent.futures.Executor) -> Attempt:
-    activity = step.activity
+async def _run(
+    step: ActivityStep, info: ActivityInfo, threads: concurrent.futures.Executor, begun: asyncio.Event
+) -> Attempt:
+    activity, loop = step.activity, asyncio.get_running_loop()
     _info.set(info)
     try:
         args, kwargs = activity.signature.decode(step.arguments)
         if activity.is_async:
+            begun.set()
             result = await activity.function(*args, **kwargs)
         else:
             context, function = contextvars.copy_context(), activity.function
-            call = lambda: context.run(function, *args, **kwargs)  # noqa: E731
-            result = await asyncio.get_running_loop().run_in_executor(threads, call)
+
+            def call() -> Any:
+                loop.call_soon_threadsafe(begun.set)
+                try:
+                    return context.run(function, *args, **kwargs)
+                except StopIteration as error:  # a future can't carry it: the attempt would never end
+                    raise RuntimeError("the activity raised StopIteration") from error
+
+            result = await loop.run_in_executor(threads, call)
         value, _ = activity.signature.result.round_trip(result)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()

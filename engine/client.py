@@ -202,18 +202,20 @@ class Client:
 
     async def purge(self, execution_id: str) -> None:
         """Delete all that is stored of an execution that has ended. Raises UnknownExecution, and NotEnded while it
-        runs, owes its end to a parent, or was started so recently that a lost start may be on its way a second time:
-        that would start it again."""
+        runs, owes its end to a parent, or ended so recently that a request to it whose answer was lost may be on its
+        way a second time: that would start it again, or reach the run that follows."""
         while True:
             execution = await self._read(execution_id)
             if not execution.is_complete or execution.owes:
                 raise NotEnded(f"execution {execution_id} hasn't ended: interrupt or terminate it first")
             under_way = self._store.sends_for
-            started = execution.created_at + under_way + self._settings.skew
-            if under_way and self._clock.now() < started:
+            ended = execution.completed_at or execution.updated_at
+            is_over = ended + under_way + self._settings.skew
+            if under_way and self._clock.now() < is_over:
                 raise NotEnded(
-                    f"execution {execution_id} was started at {isoformat(execution.created_at)}: the request that did "
-                    f"may be under way once more, and would start it again. Purge it after {isoformat(started)}"
+                    f"execution {execution_id} ended at {isoformat(ended)}: a request to it may be under way once "
+                    "more, and would start it again, or reach the run that follows. Purge it after "
+                    f"{isoformat(is_over)}"
                 )
             with contextlib.suppress(Conflict, Missing):
                 return await self._store.purge(execution)

@@ -23,6 +23,7 @@ from typing import Any, TypeVar, cast
 
 from engine.activities import Attempt
 from engine.attempts import Attempts
+from engine.clock import FAR_FUTURE
 from engine.definition import Workflow
 from engine.documents import OUTPUT, Execution, InboxItem, Large, is_large
 from engine.errors import EncodingError, Fault, Quarantined, StoreError, Stuck, TooLarge, Unavailable
@@ -63,6 +64,8 @@ class Drive:
         self._attempts = Attempts(host, claimed, workflow.options.max_parallel, self._changed)
         self._offspring = Offspring(host, claimed, fresh, self._lease.inbox, self._changed)
         self._held: list[tuple[ActivityStep, ErrorRecord]] = []
+        self._ended: set[str] = set()
+        """Children that were dropped because the workflow came to its end: an interrupt may open it again."""
         self._draining = False
         self._cut = False
 
@@ -251,13 +254,14 @@ class Drive:
                 self._held.append((step, error))
                 return AttemptFailed(step.id, step.digest, at, 0, error, at)  # resumed, it starts with all its attempts
             return StepResolved(step.id, step.digest, at, "activity", error=error)
-        retry_at = at + retry.delay(attempts, self._host.chance)
+        retry_at = at + min(retry.delay(attempts, self._host.chance), FAR_FUTURE - at)
         return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at)
 
     # -- activities and children --
 
     def _sort_steps(self, run: Run) -> None:
         """Bring what is under way into line with what the workflow waits for."""
+        self._offspring.learn(step for step in run.asked if isinstance(step, ChildStep))
         for step in run.dropped:
             if isinstance(step, ChildStep):
                 self._offspring.drop(step, run.children)
@@ -275,9 +279,10 @@ class Drive:
 
     def _drop_children(self, run: Run) -> None:
         """A parent's end is the end of the children that it waited for."""
-        for step in list(run.children.values()):
-            del run.children[step.id]
-            self._offspring.drop(step, run.children)
+        for step in run.children.values():
+            if step.id not in self._ended:
+                self._ended.add(step.id)
+                self._offspring.drop(step, {})
 
     def _cancel(self) -> None:
         self._attempts.cancel()
@@ -370,7 +375,10 @@ class Drive:
         names = {"execution_id": self.execution.execution_id, "workflow": self.execution.workflow}
         for line in self._run.log:
             if line.turn >= self._logged:
-                _workflow_log.log(line.level, line.message, *line.args, extra={**(line.extra or {}), **names})
+                try:
+                    _workflow_log.log(line.level, line.message, *line.args, extra={**(line.extra or {}), **names})
+                except Exception:  # noqa: BLE001 - logging refuses some levels and names; that is no fault of the step
+                    _log.warning("a line of workflow %(workflow)s can't be logged", names, exc_info=True)
         self._run.log.clear()
 
     def _now(self) -> datetime:

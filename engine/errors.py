@@ -112,7 +112,7 @@ class AlreadyCompleted(ClientError):
 
 
 class NotEnded(ClientError):
-    """The execution still runs, or was started only just now: what was asked is for those that are over for good."""
+    """The execution still runs, or has ended only just now: what was asked is for those that are over for good."""
 
 
 class AlreadyResolved(ClientError):

@@ -67,6 +67,10 @@ class Failure(Exception):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if issubclass(cls, StopIteration | StopAsyncIteration):
+            raise TypeError(
+                f"{cls.__name__} can't be a {cls.__mro__[-4].__name__} as well: no coroutine may raise that"
+            )
         cls._model = None
         Failure._declared[cls.__module__, cls.__qualname__] = cls
 
@@ -85,7 +89,13 @@ class Failure(Exception):
                 for name, hint in hints.items()
                 if not name.startswith("_") and typing.get_origin(hint) is not ClassVar
             }
-            config = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+            config = ConfigDict(
+                extra="forbid",
+                populate_by_name=True,
+                ser_json_bytes="base64",
+                val_json_bytes="base64",
+                ser_json_inf_nan="strings",
+            )
             cls._model = create_model(cls.__name__, __config__=config, **typing.cast(Any, fields))
         return cls._model
 
@@ -118,7 +128,13 @@ class Failure(Exception):
 
 def record(error: BaseException, raises: Iterable[type[BaseException]] = ()) -> ErrorRecord:
     """The record of an exception and its causes. `raises`: classes whose `args` and attributes are kept as well."""
-    declared = tuple(raises)
+    try:
+        return _record_chain(error, tuple(raises))
+    except BaseException as problem:  # noqa: BLE001 - whatever its class does when it is looked at
+        return ErrorRecord(type=type(error).__name__, message=f"(it can't be shown: {type(problem).__name__})")
+
+
+def _record_chain(error: BaseException, declared: tuple[type[BaseException], ...]) -> ErrorRecord:
     chain: list[BaseException] = []
     seen: set[int] = set()
     current: BaseException | None = error
@@ -159,7 +175,7 @@ def rebuild(saved: ErrorRecord, raises: Iterable[type[BaseException]] = (), exac
 
 
 def _record_one(error: BaseException, raises: tuple[type[BaseException], ...]) -> ErrorRecord:
-    if isinstance(error, ActivityError):  # passed on by the workflow: keep what the activity said
+    if type(error) is ActivityError:  # passed on by the workflow: keep what the activity said
         return ErrorRecord(type=error.type_name, message=_cut(error.message), traceback=error.traceback)
     return ErrorRecord(
         type=type(error).__qualname__,
@@ -173,7 +189,9 @@ def _record_one(error: BaseException, raises: tuple[type[BaseException], ...]) -
 def _data(error: BaseException, raises: tuple[type[BaseException], ...]) -> str | None:
     try:
         if isinstance(error, Failure):
-            return _short(error.to_json())
+            text = error.to_json()
+            type(error).from_json(text)  # what can't be read back would fail whoever has to
+            return _short(text)
         if isinstance(error, raises):
             args = list(error.args) if _is_json(list(error.args)) else []
             attributes = {name: value for name, value in vars(error).items() if _is_json(value)}

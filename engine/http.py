@@ -153,6 +153,9 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
         if unknown := sorted(query.keys() - _LISTED.keys() - _OF_THE_PLATFORM):
             detail = f"{unknown[0][:80]!r} is not one of {', '.join(_LISTED)}"
             raise _Problem(400, "The request is not valid", detail)
+        for name, text in query.items():
+            if not _is_storable(text):
+                raise _Problem(400, "The request is not valid", f"{name} holds half a character")
         limit = query.get("limit", "50")
         if not re.fullmatch("[0-9]{1,3}", limit) or not 1 <= int(limit) <= 500:
             raise _Problem(400, "The request is not valid", f"limit is a number from 1 to 500, not {limit[:20]!r}")
@@ -263,6 +266,11 @@ async def _answered(work: Callable[[], Awaitable[Response]]) -> Response:
     except StoreError as error:
         _log.error("the store can't be reached: %s", error)
         return _problem(503, "The store can't be reached", "try again in a moment", headers={"Retry-After": "2"})
+
+
+def _is_storable(text: str) -> bool:
+    """Lone surrogates can't be written as UTF-8."""
+    return text == text.encode("utf-8", "replace").decode()
 
 
 def _problem(status: int, title: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:

@@ -76,7 +76,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
                     break
                 handle = self._ready.popleft()
                 if not handle.cancelled():
-                    with contextlib.suppress(SystemExit):  # asyncio has recorded it as the task's exception
+                    with contextlib.suppress(
+                        SystemExit, KeyboardInterrupt
+                    ):  # asyncio has recorded it as the task's exception
                         handle._run()
             else:
                 self.fault = NotDurable("the workflow spins: it never waits for a step, a timer or a deferred")

@@ -5,7 +5,8 @@ flow of control.
    would else be there before its cause, for a driver that takes over.
 2. A child that this driver has not begun may be under way from one before it that stands still: it is dropped as well,
    unless there was none before it.
-3. A child that another step still waits for isn't interrupted.
+3. A child that another step still waits for isn't interrupted, nor one that a step asked for to live on: whoever takes
+   over goes through all that was dropped again, in the light of all that was asked for.
 4. What fails is kept in `error`, for the driver to raise.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from engine.children import begin_child, drop_child
 from engine.documents import Execution, InboxItem
@@ -45,6 +46,8 @@ class Offspring:
         self._crossing: dict[str, asyncio.Task[None]] = {}
         self._begun: deque[ChildStep] = deque()
         self._dropped: list[ChildStep] = []
+        self._living_on: set[str] = set()
+        """Executions that a step asked for as children which outlive their parent."""
 
     @property
     def are_crossing(self) -> bool:
@@ -55,6 +58,10 @@ class Offspring:
     def are_idle(self) -> bool:
         """Whether there is nothing to do."""
         return not (self._waiting or self._dropped or self._crossing or self._begun)
+
+    def learn(self, asked: Iterable[ChildStep]) -> None:
+        """What the workflow has asked for."""
+        self._living_on |= {step.execution_id for step in asked if step.abandon or not step.waits}
 
     def add(self, step: ChildStep) -> None:
         """A child that is to be begun."""
@@ -78,7 +85,8 @@ class Offspring:
         if self._is_first and step.id not in self._asked_for:
             return
         is_waited_for = any(other.execution_id == step.execution_id for other in open.values())
-        if not step.abandon and not is_waited_for and ("child", step.id) not in self._inbox:
+        is_free = step.abandon or step.execution_id in self._living_on
+        if not is_free and not is_waited_for and ("child", step.id) not in self._inbox:
             self._dropped.append(step)
 
     def interrupt_dropped(self) -> None:

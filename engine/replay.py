@@ -307,8 +307,10 @@ class Run:
     async def _attempt_last(self, work: Callable[[], Awaitable[Any]]) -> None:
         try:
             await work()
-        except GeneratorExit:  # the code is dropped
-            raise
+        except GeneratorExit as error:
+            if self.loop.is_closed():  # the code is dropped
+                raise
+            self._wind_up_errors.append(record(error))
         except BaseException as error:  # noqa: BLE001 - the others still have to run
             self._wind_up_errors.append(record(error))
 

@@ -29,6 +29,9 @@ class Retry:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "non_retryable", tuple(self.non_retryable))
+        for kind in self.non_retryable:
+            if not isinstance(kind, type) or not issubclass(kind, BaseException):
+                raise ValueError(f"non_retryable holds classes of exceptions, not {kind!r}")
         if isinstance(self.max_attempts, bool) or not isinstance(self.max_attempts, int) or self.max_attempts < 1:
             raise ValueError(f"max_attempts counts the first try and is at least 1, not {self.max_attempts!r}")
         if not math.isfinite(self.factor) or self.factor < 1:

@@ -40,7 +40,7 @@ def decode(token: str) -> Target:
     try:
         parts = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
         workflow, execution_id, deferred = parts
-    except (ValueError, TypeError, binascii.Error):
+    except (ValueError, TypeError, RecursionError, binascii.Error):
         raise InvalidInput(f"this is no token of a deferred: {token[:80]!r}", [("token", "malformed")]) from None
     if not all(isinstance(part, str) for part in parts):
         raise InvalidInput(f"this is no token of a deferred: {token[:80]!r}", [("token", "malformed")])
@@ -54,7 +54,7 @@ def sign(token: str, keys: Sequence[str]) -> str:
 
 def verify(signed: str, keys: Sequence[str]) -> Target:
     """What a signed token names. Raises InvalidInput if no key has signed it."""
-    token, _, signature = signed.rpartition(".")
+    token, _, signature = signed.encode("utf-8", "replace").decode().rpartition(".")
     if not any(hmac.compare_digest(signature.encode(), _signature(token, key).encode()) for key in keys):
         raise InvalidInput("the token's signature is not valid", [("token", "not signed by this app")])
     return decode(token)

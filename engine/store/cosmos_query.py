@@ -98,7 +98,7 @@ class Selection:
             if name != self.by or not isinstance(after, str):
                 raise ValueError(continuation)
             return after, {str(one) for one in seen}
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise InvalidInput(
                 "the continuation is not from an answer before", [("continuation", "malformed")]
             ) from None

@@ -265,7 +265,8 @@ def _use_wal(db: sqlite3.Connection) -> None:
 def _position(continuation: str) -> list[str]:
     try:
         moment, execution_id = map(str, json.loads(continuation))
-    except (ValueError, TypeError):
+        continuation.encode(), moment.encode(), execution_id.encode()
+    except (ValueError, TypeError, RecursionError):
         raise InvalidInput("the continuation is not from an answer before", [("continuation", "malformed")]) from None
     return [moment, execution_id]
 

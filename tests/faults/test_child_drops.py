@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from engine import Deferred, Workflow, activity, workflow
+from engine import Deferred, Workflow, activity, compensate, workflow
 from engine.documents import Execution
 from engine.errors import Unavailable
 from engine.store.base import Filter
@@ -15,6 +15,7 @@ from engine.testing import Call, Environment
 from tests.support.faults import PAST_LEASE, Freezer, Process, away, fed, nth, unanswered
 
 drops_answer = Deferred("drops.answer", str)
+drops_go = Deferred("drops.go", str)
 LATE = timedelta(seconds=61)
 
 
@@ -59,6 +60,45 @@ async def drops_common() -> str:
     return await drops_answer
 
 
+@activity
+async def drops_step() -> None:
+    pass
+
+
+@workflow
+async def drops_then_starts() -> str:
+    given_up = asyncio.create_task(drops_common())
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    await drops_step()
+    await drops_common.start()
+    return await drops_go
+
+
+@workflow
+async def drops_beside_one_that_lives_on() -> str:
+    waiting, living = asyncio.create_task(drops_common()), asyncio.create_task(drops_common.child())
+    for one in (waiting, living):
+        await drops_step()
+        one.cancel()
+        await asyncio.gather(one, return_exceptions=True)
+    return await drops_go
+
+
+async def _then_settle(task: asyncio.Task[str]) -> None:
+    await asyncio.wait([task])
+    await drops_step()
+
+
+@workflow
+async def drops_leaves_behind() -> str:
+    task = asyncio.create_task(drops_child())
+    compensate(_then_settle, task)
+    await asyncio.sleep(60)
+    return "done"
+
+
 @workflow
 async def drops_common_times_out() -> str:
     try:
@@ -96,7 +136,8 @@ async def drops_waits_for_slow() -> None:
 
 ALL = [
     drops_child, drops_child_only, drops_at_once, drops_common_times_out, drops_times_out, drops_goes_on, drops_common,
-    drops_one_of_two, drops_slow, drops_waits_for_slow,
+    drops_then_starts, drops_beside_one_that_lives_on, drops_leaves_behind, drops_one_of_two, drops_slow,
+    drops_waits_for_slow,
 ]  # fmt: skip
 
 
@@ -223,6 +264,43 @@ async def test_a_child_that_another_step_waits_for_is_not_interrupted() -> None:
         assert not child.interrupted
         await env.complete(child.execution_id, drops_answer, "it came")
         assert (await env.finish(id)).value() == "it came"
+
+
+@pytest.mark.parametrize("one", [drops_then_starts, drops_beside_one_that_lives_on], ids=lambda w: w.name)
+@pytest.mark.parametrize("evict", [False, True])
+async def test_a_child_that_is_to_live_on_is_not_interrupted_by_a_replay(one: Workflow[[], str], evict: bool) -> None:
+    """A step of its key was given up, before or while another one asked for it to live on. Whoever replays goes through
+    the drop once more."""
+    async with Environment(ALL, evict=evict) as env:
+        id = await env.start(one)
+        await env.settle()
+        await env.complete(id, drops_go, "go")
+        await env.settle()
+        child = await the_child(env, drops_common)
+        assert not child.interrupted
+        await env.complete(child.execution_id, drops_answer, "it lives")
+        assert (await env.finish(child.execution_id)).value() == "it lives"
+
+
+async def test_an_interrupt_that_opens_an_ended_workflow_again_finds_its_children() -> None:
+    """It has ended, and tells a child that it left behind. That one has ended too; then the interrupt comes, and a
+    compensation waits for the child."""
+    async with Environment(ALL) as env:
+        id = await env.start(drops_leaves_behind)
+        await env.settle()
+        env.clock.advance(LATE)
+        env.store.before = freezer = Freezer(lambda call: call.method == "interrupt" and call.arguments[0] != id)
+        driving = asyncio.create_task(env.drive(id))
+        await freezer.frozen.wait()
+        child = (await the_child(env, drops_child)).execution_id
+        process = Process(env)
+        await process.client.complete(child, drops_answer, "x")
+        await (await process.drive(child))
+        await process.client.interrupt(id)
+        freezer.thaw.set()
+        await driving
+        execution = (await env.finish(id)).execution
+        assert (execution.outcome, execution.cause) == ("interrupted", None)
 
 
 async def test_the_last_step_that_waits_for_a_child_interrupts_it() -> None:

@@ -167,6 +167,38 @@ async def test_a_start_on_its_way_a_second_time_starts_nothing_again(
         assert double.faults.unfired() == []
 
 
+@pytest.mark.parametrize("what", ["value", "interrupt"])
+async def test_a_request_on_its_way_a_second_time_reaches_no_run_that_follows(
+    store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble, what: str
+):
+    """Its answer was lost. Before it is sent again, the execution ends: it can't be purged and started anew yet."""
+
+    async def meanwhile() -> None:
+        async with Environment([cleans_up], store=new_store()) as elsewhere:
+            elsewhere.clock = env.clock
+            elsewhere.worker = elsewhere.new_worker()
+            assert (await elsewhere.drive(id)).is_complete
+            env.clock.advance(store.sends_for)
+            with pytest.raises(NotEnded, match="may be under way once more"):
+                await elsewhere.client.purge(id)
+
+    async with Environment([cleans_up], store=store) as env:
+        id = await env.start(cleans_up)
+        await env.drive(id)
+        env.clock.advance(timedelta(hours=1))
+        kind = "batch" if what == "value" else "item"
+        method = "PATCH" if what == "interrupt" else None
+        double.faults.add(Drop(after_effect=True), kind=kind, method=method)
+        double.faults.add(Call(lambda _: meanwhile()), kind=kind, method=method, nth=2)
+        if what == "value":
+            await env.complete(id, approval, "yes")
+        else:
+            await env.client.interrupt(id)
+        assert double.faults.unfired() == []
+        env.clock.advance(env.settings.skew)
+        await env.client.purge(id)
+
+
 async def test_children(store: CosmosStore):
     async with Environment([starts_children, sequence], store=store) as env:
         assert (await env.run(starts_children, 4)).value() == [1, 2, 3, 4]
