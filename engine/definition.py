@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, o
 
 from engine import tokens
 from engine.codec import Codec, Signature, type_hints
-from engine.errors import InvalidInput
+from engine.errors import EncodingError, InvalidInput
 from engine.loop import DurableLoop
 from engine.names import checked_name
 from engine.names import execution_id as execution_id
@@ -77,7 +77,8 @@ class Activity(Generic[P, R]):
     ) -> None:
         generates = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
         if not inspect.isroutine(function) or generates:
-            raise TypeError(f"@activity takes a function or an async function, not {function!r}")
+            hint = ": it has a yield, which makes it a generator" if generates else ""
+            raise TypeError(f"@activity takes a function or an async function, not {function!r}{hint}")
         if retry is not None and not isinstance(retry, Retry):
             raise TypeError(f"retry= takes a Retry, such as Retry(max_attempts=3), not {retry!r}")
         if timeout is not None and not isinstance(timeout, timedelta):
@@ -271,7 +272,8 @@ class Workflow(Generic[P, R]):
         options: Options,
     ) -> None:
         if not inspect.iscoroutinefunction(function):
-            raise TypeError(f"@workflow takes an async function, not {function!r}")
+            hint = ": it has a yield, which makes it a generator" if inspect.isasyncgenfunction(function) else ""
+            raise TypeError(f"@workflow takes an async function, not {function!r}{hint}")
         parameters = list(inspect.signature(function).parameters.values())
         if len(parameters) > 1 or any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
             raise TypeError(f"workflow {function.__name__} takes one payload or none: put several values in one model")
@@ -344,6 +346,8 @@ class Workflow(Generic[P, R]):
     def stored_payload(self, payload: Any) -> tuple[str, Any]:
         """The JSON text of a payload, and the value that the workflow sees. Raises EncodingError, TooLarge."""
         if not self.takes_payload:
+            if payload is not None:
+                raise EncodingError(f"workflow {self.name} takes no payload, and is given a {type(payload).__name__}")
             return "null", None
         return self.payload.round_trip(payload)
 

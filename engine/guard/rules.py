@@ -62,6 +62,7 @@ RULES: list[tuple[str, str, str]] = [
     ("concurrent.futures.", THREADS, IN_A_THREAD),
     ("threading.", THREADS, IN_A_THREAD),
     ("asyncio.to_thread", THREADS, IN_A_THREAD),
+    ("asyncio.all_tasks", "lists the tasks of the whole process, in any order", "tasks that you keep yourself"),
     ("asyncio.open_connection", NETWORK, "an activity"),
     ("asyncio.create_subprocess", PROCESS, "an activity"),
     ("asyncio.run", "starts another loop", "await"),

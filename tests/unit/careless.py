@@ -37,6 +37,7 @@ async def careless() -> None:
     step()
     part()
     asyncio.sleep(1)
+    asyncio.all_tasks()
     aiohttp.ClientSession()
     ticks()
     print("here")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine import Channel, Deferred, Failure, InvalidInput, UnknownDeferred, activity, workflow
+from engine.errors import EncodingError
 from engine.testing import Environment
 
 answer = Deferred("misuse.answer", str)
@@ -58,6 +59,11 @@ SLIPS: dict[str, tuple[Callable[[Any, str], Awaitable[Any]], type[Exception], st
         lambda c, id: c.send(id, "misuse.answer", 1),
         UnknownDeferred,
         "no channel is named 'misuse.answer': ",
+    ),
+    "a payload too many": (
+        lambda c, _: c.start(misuse_waits, {"a": 1}),
+        EncodingError,
+        "takes no payload, and is given",
     ),
     "an empty key": (lambda c, _: c.start(misuse_waits, key=""), InvalidInput, "text and not empty, not ''"),
     "a key that is a number": (lambda c, _: c.start(misuse_waits, key=7), InvalidInput, "text and not empty, not 7"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -28,6 +28,11 @@ class NoFunction:
 slips: Any = (activity, workflow)  # mypy would find most of these
 activity_slip, workflow_slip = slips
 
+
+async def generates() -> AsyncIterator[int]:
+    yield 1
+
+
 DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     "retry by number": (
         lambda: activity_slip(retry=3)(plain),
@@ -43,6 +48,8 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     "a name": (lambda: activity_slip("charge"), "takes a function or an async function, not 'charge'"),
     "a workflow": (lambda: activity_slip(workflow(plain)), "not <workflow plain version 1>"),
     "an activity": (lambda: workflow_slip(activity(plain)), "takes an async function, not <activity plain>"),
+    "a generator": (lambda: workflow_slip(generates), "takes an async function, .* it has a yield"),
+    "an activity that generates": (lambda: activity_slip(generates), "an async function, .* it has a yield"),
     "two payloads": (lambda: workflow_slip(two), "workflow two takes one payload or none: put several values in one"),
     "a version by number": (lambda: workflow_slip(version=2)(plain), "version of workflow plain is text and not empty"),
     "no version": (lambda: workflow_slip(version="")(plain), "version of workflow plain is text and not empty, not ''"),

@@ -42,6 +42,7 @@ SLIPS = {
     "step()": ("step()", "await"),
     "part()": ("part()", "await"),
     "asyncio.sleep(1)": ("asyncio.sleep()", "await"),
+    "asyncio.all_tasks()": ("asyncio.all_tasks", "tasks that you keep yourself"),
     "aiohttp.ClientSession()": ("aiohttp.ClientSession", "an activity"),
     "ticks()": ("time.monotonic", "workflow.now()"),
     'print("here")': ("print()", "workflow.logger"),
