@@ -377,7 +377,7 @@ class Drive:
             if line.turn >= self._logged:
                 try:
                     _workflow_log.log(line.level, line.message, *line.args, extra={**(line.extra or {}), **names})
-                except Exception:  # noqa: BLE001 - logging refuses some levels and names; that is no fault of the step
+                except Exception:  # noqa: BLE001 - logging refuses some levels and names
                     _log.warning("a line of workflow %(workflow)s can't be logged", names, exc_info=True)
         self._run.log.clear()
 

@@ -68,9 +68,7 @@ class Failure(Exception):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if issubclass(cls, StopIteration | StopAsyncIteration):
-            raise TypeError(
-                f"{cls.__name__} can't be a {cls.__mro__[-4].__name__} as well: no coroutine may raise that"
-            )
+            raise TypeError(f"{cls.__name__} can't be a StopIteration as well: no coroutine may raise that")
         cls._model = None
         Failure._declared[cls.__module__, cls.__qualname__] = cls
 

@@ -6,6 +6,7 @@ is refused before anything is stored.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import re
@@ -161,9 +162,9 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
             raise _Problem(400, "The request is not valid", f"limit is a number from 1 to 500, not {limit[:20]!r}")
         stuck = query.get("stuck") == "true"
         filter = Filter(query.get("workflow"), query.get("status"), query.get("outcome"), stuck)
-        page = await runtime.client.list(filter, int(limit), query.get("continuation"))
+        page = await runtime.client.list(filter, int(limit), _from_url(query.get("continuation")))
         described = [describe(Status(execution, execution.completed_result)) for execution in page.executions]
-        body = {"executions": described} | ({"continuation": page.continuation} if page.continuation else {})
+        body = {"executions": described} | ({"continuation": _for_url(page.continuation)} if page.continuation else {})
         return Response(200, json.dumps(body, ensure_ascii=False), {"Content-Type": "application/json"})
 
     return await _answered(work)
@@ -266,6 +267,19 @@ async def _answered(work: Callable[[], Awaitable[Response]]) -> Response:
     except StoreError as error:
         _log.error("the store can't be reached: %s", error)
         return _problem(503, "The store can't be reached", "try again in a moment", headers={"Retry-After": "2"})
+
+
+def _for_url(continuation: str) -> str:
+    return base64.urlsafe_b64encode(continuation.encode()).decode().rstrip("=")
+
+
+def _from_url(continuation: str | None) -> str | None:
+    if continuation is None:
+        return None
+    try:
+        return base64.b64decode(continuation + "=" * (-len(continuation) % 4), altchars=b"-_", validate=True).decode()
+    except ValueError:
+        raise _Problem(400, "The request is not valid", "the continuation is not from an answer before") from None
 
 
 def _is_storable(text: str) -> bool:

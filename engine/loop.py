@@ -76,9 +76,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
                     break
                 handle = self._ready.popleft()
                 if not handle.cancelled():
-                    with contextlib.suppress(
-                        SystemExit, KeyboardInterrupt
-                    ):  # asyncio has recorded it as the task's exception
+                    with contextlib.suppress(SystemExit, KeyboardInterrupt):  # its task has recorded it
                         handle._run()
             else:
                 self.fault = NotDurable("the workflow spins: it never waits for a step, a timer or a deferred")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -187,9 +188,12 @@ async def test_keyed_deferreds_by_their_names(runtime: Runtime) -> None:
         ({"state": "running"}, "state"),
         ({"continuation": "x"}, "continuation"),
         ({"continuation": "[]"}, "continuation"),
-        ({"continuation": "{}"}, "continuation"),
-        ({"continuation": "1"}, "continuation"),
-        ({"continuation": "[1, 2, 3]"}, "continuation"),
+        ({"continuation": "\ud800"}, "continuation"),
+        ({"workflow": "\ud800"}, "workflow"),
+        *(
+            ({"continuation": base64.urlsafe_b64encode(text.encode()).decode()}, "continuation")
+            for text in ("[]", "{}", "1", "[1, 2, 3]", '["\\ud800", "b"]', "[" * 100_000)
+        ),
     ],
 )
 async def test_a_list_that_is_asked_for_wrongly(runtime: Runtime, query: dict[str, str], word: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -188,6 +189,7 @@ async def test_interrupt_terminate_list_and_purge(runtime: Runtime) -> None:
     assert json.loads((await http.poll(runtime, to, first)).body)["outcome"] == "interrupted"
     assert (await http.terminate(runtime, to, second)).status == 200
     listed = json.loads((await http.list_executions(runtime, request("executions", query={"limit": "1"}))).body)
+    assert re.fullmatch("[A-Za-z0-9_-]+", listed["continuation"]), "it has to be quoted in an URL"
     rest = {"limit": "1", "continuation": listed["continuation"]}
     more = json.loads((await http.list_executions(runtime, request("executions", query=rest))).body)
     outcomes = {e["executionId"]: e["outcome"] for e in listed["executions"] + more["executions"]}
