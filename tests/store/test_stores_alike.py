@@ -17,6 +17,7 @@ from engine.store.feed import FeedLeaseLost
 from engine.testing import Environment
 from tests.store.cosmos_support import NOW, chunk, claimed, completed, execution, item
 from tests.store.every_store import store as store
+from tests.support.faults import purge
 
 ID = execution().execution_id
 LATER = NOW + timedelta(seconds=7)
@@ -262,7 +263,7 @@ async def completes(env: Environment) -> None:
     await env.complete(id, answer, "yes")
     status = await env.finish(id)
     assert status.value() == ["語", "right", "yes", "語" * 2_000]
-    await env.client.purge(id)
+    await purge(env, id)
 
 
 @pytest.mark.parametrize("scenario", [completes, interrupted])
