@@ -265,7 +265,7 @@ def _use_wal(db: sqlite3.Connection) -> None:
 def _position(continuation: str) -> list[str]:
     try:
         moment, execution_id = map(str, json.loads(continuation))
-        continuation.encode(), moment.encode(), execution_id.encode()
+        (moment + execution_id).encode()  # no lone surrogates: SQLite can't take them
     except (ValueError, TypeError, RecursionError):
         raise InvalidInput("the continuation is not from an answer before", [("continuation", "malformed")]) from None
     return [moment, execution_id]
