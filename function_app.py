@@ -7,7 +7,8 @@ import os
 
 import azure.functions as func
 
-from engine import Runtime, http
+from engine import Runtime
+from engine.boundary import http
 from workflows import WORKFLOWS
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)

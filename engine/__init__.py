@@ -1,11 +1,12 @@
 """A durable workflow engine on Azure Functions and Cosmos DB. These names are for authors and hosts."""
 
-from engine.activities import ActivityInfo
-from engine.authoring import activity, compensate, finalizer, workflow
-from engine.children import ChildStopped
-from engine.client import Client, Status
-from engine.definition import Activity, Channel, Deferred, Workflow
-from engine.errors import (
+from engine.boundary.client import Client, Status
+from engine.boundary.runtime import Runtime
+from engine.core.activity_info import ActivityInfo
+from engine.core.authoring import activity, compensate, finalizer, workflow
+from engine.core.declarations import Activity, Channel, Deferred, Workflow
+from engine.core.retry import Retry
+from engine.ground.errors import (
     ActivityError,
     AlreadyCompleted,
     AlreadyResolved,
@@ -20,12 +21,10 @@ from engine.errors import (
     UnknownExecution,
     UnknownWorkflow,
 )
-from engine.failures import Failure
-from engine.retry import Retry
-from engine.runtime import Runtime
-from engine.settings import Settings
-from engine.steps import Outcome
+from engine.ground.settings import Settings
 from engine.store.base import Filter
+from engine.values.failures import ChildStopped, Failure
+from engine.values.outcome import Outcome
 
 __all__ = [
     "Activity",

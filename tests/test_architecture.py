@@ -1,45 +1,98 @@
-"""Who may import whom, and what the deterministic core may not touch. Read from the source, not from what is loaded."""
+"""The storeys of the house: who may import whom, and what each storey may touch. Read from the source.
+
+1. Every module of the engine belongs to one storey. A module outside of all storeys fails this test.
+2. A module imports from its own storey and from the storeys below it. `core` and `store` stand side by side, and so do
+   `driving` and `guard`.
+3. An import counts wherever it stands: in a function, and under TYPE_CHECKING.
+4. Each storey names the outside modules that it may use beyond the pure part of the standard library.
+"""
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CORE = [
-    "codec",
-    "comparison",
-    "definition",
-    "errors",
-    "events",
-    "failures",
-    "loop",
-    "names",
-    "options",
-    "replay",
-    "retry",
-    "steps",
-]
-"""Modules of the engine without I/O: the same input gives the same output, in every process."""
-TOUCHES_STORE = ["children", "client", "drive", "health", "host", "http", "lease", "runtime", "worker"]
-"""Modules of the engine that speak to a store."""
-MACHINE = [
-    "azure",
+
+BELOW: dict[str, set[str]] = {
+    "ground": set(),
+    "values": {"ground"},
+    "core": {"ground", "values"},
+    "store": {"ground", "values"},
+    "driving": {"ground", "values", "core", "store"},
+    "guard": {"ground", "values", "core"},
+    "boundary": {"ground", "values", "core", "store", "driving", "guard"},
+    "testing": {"ground", "values", "core", "store", "driving", "guard", "boundary"},
+}
+"""For each storey, those that it stands on."""
+
+MACHINE = {
+    "asyncio",
+    "concurrent",
     "http",
+    "logging",
+    "multiprocessing",
     "os",
     "pathlib",
+    "random",
     "secrets",
+    "shutil",
+    "signal",
     "socket",
     "sqlite3",
     "subprocess",
+    "sys",
     "tempfile",
     "threading",
     "time",
-]
-CHANCE_AND_CLOCK = {"now", "utcnow", "today", "uuid1", "uuid4", "urandom", "getrandbits", "randint", "token_hex"}
+    "urllib",
+    "uuid",
+}
+"""Modules of the standard library that touch the process, the machine, the network or chance."""
+
+MAY_USE: dict[str, set[str]] = {
+    "engine/__init__.py": set(),
+    "engine/ground": set(),
+    "engine/ground/clock.py": {"pydantic", "asyncio"},
+    "engine/ground/names.py": {"urllib"},
+    "engine/values": {"pydantic"},
+    "engine/core": set(),
+    "engine/core/loop.py": {"asyncio", "sys"},
+    "engine/core/run.py": {"asyncio", "random"},
+    "engine/core/retry.py": {"random"},
+    "engine/core/declarations.py": {"asyncio"},
+    "engine/core/authoring.py": {"asyncio", "logging", "random", "uuid"},
+    "engine/store": {"pydantic", "asyncio", "logging", "uuid", "urllib"},
+    "engine/store/sqlite": {"asyncio", "concurrent", "pathlib", "sqlite3", "time"},
+    "engine/store/cosmos": {
+        "aiohttp",
+        "asyncio",
+        "azure",
+        "contextlib",
+        "logging",
+        "os",
+        "random",
+        "sys",
+        "time",
+        "urllib",
+        "uuid",
+    },
+    "engine/driving": {"asyncio", "concurrent", "logging", "random", "uuid"},
+    "engine/driving/watchdog.py": {"asyncio", "logging", "sys", "threading", "time"},
+    "engine/guard": {"sys"},
+    "engine/boundary": {"asyncio", "logging", "urllib", "uuid"},
+    "engine/testing": {"asyncio", "pathlib", "sys"},
+}
+"""What a folder or one file may import beyond the engine and pure modules of the standard library. A file's own entry
+takes the place of its folder's."""
+
+SEEDED = {"Random"}
+"""Of `random`, what the core may use: a generator is deterministic once it is seeded."""
+READS_CLOCK_OR_CHANCE = {"now", "utcnow", "today", "uuid1", "uuid4", "urandom", "getrandbits", "randint", "token_hex"}
 
 
 def sources(*places: str) -> list[Path]:
@@ -53,8 +106,7 @@ def sources(*places: str) -> list[Path]:
 
 
 def imports(path: Path) -> set[str]:
-    """Every module that a file imports, anywhere in it, also for type checkers only: `a.b` for `import a.b`, `a.b` and
-    `a.b.c` for `from a.b import c`."""
+    """Every module that a file imports: `a.b` for `import a.b`; `a.b` and `a.b.c` for `from a.b import c`."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
@@ -66,125 +118,118 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-def within(module: str, *packages: str) -> bool:
-    """Whether a module is one of those or below one."""
-    return any(module == package or module.startswith(f"{package}.") for package in packages)
-
-
-def name_of(path: Path) -> str:
-    """The dotted name of a file's module."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
 def label(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def engine_imports() -> dict[str, set[str]]:
-    """For each module of the engine, the other modules of the engine that it needs while it is loaded."""
-    modules = {name_of(path): path for path in sources("engine")}
-    graph: dict[str, set[str]] = {}
-    for name, path in modules.items():
-        module = ast.parse(path.read_text())
-        top = [node for node in module.body if isinstance(node, ast.Import | ast.ImportFrom)]
-        needed: set[str] = set()
-        for node in top:
-            if isinstance(node, ast.Import):
-                needed |= {alias.name for alias in node.names}
-            else:
-                names = {f"{node.module}.{alias.name}" for alias in node.names}
-                needed |= {n if n in modules else str(node.module) for n in names}
-        graph[name] = {other for other in needed if other in modules and other != name}
-    return graph
+def storey(module: str) -> str | None:
+    """The storey of a module of the engine; None for the public door and for everything outside."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[0] == "engine" and parts[1] in BELOW else None
+
+
+def allowed(path: Path) -> set[str]:
+    """The entry of MAY_USE that stands nearest to a file."""
+    for place in (path, *path.parents):
+        entry = MAY_USE.get(label(place)) if place.is_relative_to(ROOT) and place != ROOT else None
+        if entry is not None:
+            return entry
+    raise AssertionError(f"{label(path)} stands in no storey: give it an entry in MAY_USE")
 
 
 @pytest.mark.parametrize("path", sources("engine"), ids=label)
-def test_the_engine_knows_nobody_who_uses_it(path: Path) -> None:
-    """It imports neither the app, the local host, the workflows, the tests nor the Functions SDK."""
-    outside = ("function_app", "devhost", "workflows", "tests", "demo", "azure.functions")
-    assert [module for module in imports(path) if within(module, *outside)] == []
+def test_every_module_stands_on_the_storeys_below(path: Path) -> None:
+    """A module imports nothing of a storey beside or above its own."""
+    parts = path.relative_to(ROOT).parts
+    if parts == ("engine", "__init__.py"):
+        return
+    own = parts[1]
+    assert own in BELOW, f"{label(path)} stands in no storey: {sorted(BELOW)}"
+    used = {
+        module: storey(module) for module in imports(path) if module.split(".")[0] == "engine" and module != "engine"
+    }
+    too_high = {module for module, other in used.items() if other != own and other not in BELOW[own]}
+    assert not too_high
 
 
-@pytest.mark.parametrize("name", CORE)
-def test_the_core_does_no_io(name: str) -> None:
-    """It imports nothing that touches the machine, a log or a store."""
-    found = imports(ROOT / "engine" / f"{name}.py")
-    assert [module for module in found if within(module, "engine.store", "logging", *MACHINE)] == []
+@pytest.mark.parametrize("path", sources("engine"), ids=label)
+def test_every_module_uses_only_what_its_storey_may(path: Path) -> None:
+    """Sockets, files, clocks, chance, SDKs and the event loop are named for the storeys that may use them."""
+    pure = set(sys.stdlib_module_names) - MACHINE
+    used = {module.split(".")[0] for module in imports(path)} - {"engine"}
+    assert used - pure - allowed(path) == set()
 
 
-@pytest.mark.parametrize("name", CORE)
-def test_the_core_reads_no_clock_and_rolls_no_dice(name: str) -> None:
-    """Time and ids come as arguments or from events; of `random` it uses seeded generators only."""
-    tree = ast.parse((ROOT / "engine" / f"{name}.py").read_text())
+def test_every_entry_is_needed() -> None:
+    """A permission that nobody uses is taken back."""
+    used: dict[str, set[str]] = {place: set() for place in MAY_USE}
+    for path in sources("engine"):
+        place = next(label(p) for p in (path, *path.parents) if p != ROOT and label(p) in MAY_USE)
+        used[place] |= {module.split(".")[0] for module in imports(path)}
+    assert {place: names - used[place] for place, names in MAY_USE.items() if names - used[place]} == {}
+
+
+@pytest.mark.parametrize("path", sources("engine/ground", "engine/values", "engine/core"), ids=label)
+def test_the_core_reads_no_clock_and_rolls_no_dice(path: Path) -> None:
+    """Time and ids come as arguments or from events. Only SystemClock reads the machine's clock."""
+    tree = ast.parse(path.read_text())
     called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     names = {
         f.attr if isinstance(f, ast.Attribute) else f.id for f in called if isinstance(f, ast.Attribute | ast.Name)
     }
-    assert names & CHANCE_AND_CLOCK == set()
+    expected = {"engine/ground/clock.py": {"now"}, "engine/core/authoring.py": {"getrandbits"}}
+    assert names & READS_CLOCK_OR_CHANCE == expected.get(label(path), set())
     of_random = {
         node.attr
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random"
     }
-    assert of_random <= {"Random"}
-    assert [module for module in imports(ROOT / "engine" / f"{name}.py") if within(module, "random")] in (
-        [],
-        ["random"],
-    )
+    assert of_random <= SEEDED
 
 
 @pytest.mark.parametrize("path", sources("engine"), ids=label)
-def test_few_modules_speak_to_the_store(path: Path) -> None:
-    """All others hand values on; and only the runtime and the test environment choose a store. The public door opens
-    on all of them."""
-    name = name_of(path)
-    if within(name, "engine.store") or name == "engine":
+def test_only_the_runtime_and_the_test_kit_choose_a_store(path: Path) -> None:
+    """Everyone else works on `engine.store.base.Store`."""
+    if path.is_relative_to(ROOT / "engine/store") or label(path) in (
+        "engine/boundary/runtime.py",
+        "engine/testing/environment.py",
+    ):
         return
-    used = {module for module in imports(path) if within(module, "engine.store")}
-    if name.removeprefix("engine.") not in TOUCHES_STORE and not within(name, "engine.testing"):
-        assert used == set()
-    if name not in ("engine.runtime", "engine.testing", "engine.testing.environment"):
-        assert [module for module in used if not within(module, "engine.store.base", "engine.store.feed")] == []
+    concrete = [m for m in imports(path) if m.startswith(("engine.store.sqlite", "engine.store.cosmos"))]
+    assert concrete == []
 
 
-@pytest.mark.parametrize("path", sources("engine"), ids=label)
-def test_the_azure_sdk_stays_in_the_store(path: Path) -> None:
-    """Nobody else sees a status code or a response of Cosmos DB."""
-    if not path.name.startswith("cosmos"):
-        assert [module for module in imports(path) if within(module, "azure", "aiohttp")] == []
-
-
-@pytest.mark.parametrize("path", sources("engine/store"), ids=label)
-def test_stores_know_nothing_of_workflows(path: Path) -> None:
-    """A store keeps documents: it imports no code that runs or replays anything."""
-    of_engine = [module for module in imports(path) if within(module, "engine")]
-    running = [f"engine.{name}" for name in ("activities", "client", "definition", "drive", "lease", "loop", "replay")]
-    assert [module for module in of_engine if within(module, *running, "engine.worker", "engine.runtime")] == []
-
-
-@pytest.mark.parametrize("path", sources("workflows"), ids=label)
+@pytest.mark.parametrize("path", sources("workflows", "demo.py"), ids=label)
 def test_workflows_use_the_public_names_only(path: Path) -> None:
     """`from engine import …`, and nothing from a module inside of it."""
     import engine
 
-    inside = {module for module in imports(path) if within(module, "engine")}
+    inside = {module for module in imports(path) if module.split(".")[0] == "engine"}
     assert inside <= {"engine", *(f"engine.{name}" for name in engine.__all__)}
-    assert [module for module in imports(path) if within(module, "function_app", "devhost", "azure", "tests")] == []
+    outside = {"function_app", "devhost", "azure", "tests"}
+    assert {module.split(".")[0] for module in imports(path)} & outside == set()
 
 
 @pytest.mark.parametrize("path", sources("devhost"), ids=label)
 def test_the_local_host_knows_only_the_feed(path: Path) -> None:
     """It loads the app as the Functions host does; of the engine it imports the change feed's protocol."""
-    of_engine = [module for module in imports(path) if within(module, "engine", "workflows", "tests")]
-    assert [module for module in of_engine if not within(module, "engine.store.feed")] == []
+    known = [m for m in imports(path) if m.split(".")[0] in ("engine", "workflows", "tests", "function_app")]
+    assert [module for module in known if not module.startswith("engine.store.feed")] == []
+
+
+def test_the_app_only_wires() -> None:
+    """`function_app.py` imports the public door, the boundary and the workflows, and nothing deeper."""
+    used = {module for module in imports(ROOT / "function_app.py") if module.split(".")[0] == "engine"}
+    assert {storey(module) for module in used} <= {None, "boundary"}
 
 
 def test_no_module_of_the_engine_needs_itself() -> None:
-    """The imports between its modules make no circle."""
-    graph = engine_imports()
-    assert len(graph) > 20
-    assert "engine.loop" in graph["engine.replay"]
+    """The imports between its modules make no circle, wherever they stand."""
+    modules = {
+        ".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p for p in sources("engine")
+    }
+    graph = {name: {m for m in imports(path) if m in modules and m != name} for name, path in modules.items()}
+    assert "engine.core.loop" in graph["engine.core.run"]
 
     def circle(name: str, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         if name in path:
@@ -203,5 +248,3 @@ def test_imports_are_found_wherever_they_stand(tmp_path: Path) -> None:
     file = tmp_path / "sample.py"
     file.write_text("import a.b\nif TYPE_CHECKING:\n    from c import d\ndef f():\n    import e as g\n")
     assert imports(file) == {"a.b", "c", "c.d", "e"}
-    assert within("azure.cosmos", "azure")
-    assert not within("azurelike", "azure")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
-from engine.definition import Activity, Workflow
+from engine.core.declarations import Activity, Workflow
 from engine.guard.rules import CHANGES, FILE_METHODS, FILES, REPEATED, TAKES_ORDER, rule_for
 
 _MISSING = object()

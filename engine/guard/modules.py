@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from engine.definition import Workflow
+from engine.core.declarations import Workflow
 
 
 class Unreadable(Exception):

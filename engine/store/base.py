@@ -22,9 +22,9 @@ from typing import Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from engine.clock import Clock
-from engine.documents import EXEC, INPUT, OUTPUT, Chunk, Document, Execution, InboxItem, Large, Record
-from engine.errors import DecodingError
+from engine.ground.clock import Clock
+from engine.ground.errors import DecodingError
+from engine.store.documents import EXEC, INPUT, OUTPUT, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.store.feed import ChangeFeed
 
 R = TypeVar("R", bound=Record)

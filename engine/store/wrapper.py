@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from engine.documents import Chunk, Execution, InboxItem, Large
 from engine.store.base import Filter, Loaded, Page, Store
+from engine.store.documents import Chunk, Execution, InboxItem, Large
 from engine.store.feed import ChangeFeed
 
 T = TypeVar("T")

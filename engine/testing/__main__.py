@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.errors import Fault, UnknownWorkflow
+from engine.ground.errors import Fault, UnknownWorkflow
 from engine.guard.modules import Unreadable, workflows_of
 from engine.testing.replayer import NoRecording, replay
 

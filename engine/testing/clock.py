@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from engine.clock import instant
+from engine.ground.clock import instant
 
 
 class ManualClock:

@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from engine.client import Client, Status
-from engine.clock import FAR_FUTURE
-from engine.definition import Deferred, Registry, Workflow
-from engine.documents import Execution
-from engine.errors import Fault
-from engine.settings import Settings
+from engine.boundary.client import Client, Status
+from engine.core.declarations import Deferred, Workflow
+from engine.core.registry import Registry
+from engine.ground.clock import FAR_FUTURE
+from engine.ground.errors import Fault
+from engine.ground.settings import Settings
 from engine.store.base import Filter, Store
-from engine.store.sqlite import SqliteStore
+from engine.store.documents import Execution
+from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import WatchedStore
 from engine.testing.clock import ManualClock
 from engine.testing.process import Fate, Process

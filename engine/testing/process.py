@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, cast
 
-from engine.clock import Clock
-from engine.definition import Registry, StandIns, stand_ins
-from engine.documents import Execution
-from engine.settings import Settings
+from engine.core.declarations import StandIns, stand_ins
+from engine.core.registry import Registry
+from engine.driving.worker import Worker
+from engine.ground.clock import Clock
+from engine.ground.settings import Settings
 from engine.store.base import Store
-from engine.worker import Worker
+from engine.store.documents import Execution
 
 Moment = Literal["before", "after"]
 

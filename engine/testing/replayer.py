@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.codec import Codec
-from engine.definition import Registry, Workflow
-from engine.documents import Chunk, Execution, of_run
-from engine.errors import NonDeterminism, UnknownWorkflow
-from engine.replay import Run
-from engine.steps import Outcome
+from engine.core.declarations import Workflow
+from engine.core.registry import Registry
+from engine.core.run import Run
+from engine.ground.errors import NonDeterminism, UnknownWorkflow
 from engine.store.base import Store
+from engine.store.documents import Chunk, Execution, of_run
+from engine.values.codec import Codec
+from engine.values.outcome import Outcome
 
 
 class NoRecording(ValueError):

@@ -8,8 +8,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.activities import ActivityInfo, current_info
-from engine.definition import Activity
+from engine.core.activity_info import ActivityInfo, current_info
+from engine.core.declarations import Activity
 from engine.testing.process import Process
 
 
@@ -58,7 +58,7 @@ class Script:
 
 
 class Stage:
-    """What the activities of one process run: see `engine.definition.StandIns`."""
+    """What the activities of one process run: see `engine.core.declarations.StandIns`."""
 
     def __init__(self, script: Script, process: Process) -> None:
         self._script = script

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from engine.definition import Workflow
+from engine.core.declarations import Workflow
 from engine.testing.environment import Environment
 from engine.testing.process import Fate, Moment
 

@@ -88,7 +88,7 @@ resource database 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases@2024-11-15
   }
 }
 
-// Partition key, TTL and index are those of engine/store/cosmos_schema.py: a test compares them.
+// Partition key, TTL and index are those of engine/store/cosmos/schema.py: a test compares them.
 resource executions 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-11-15' = {
   parent: database
   name: containerName

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.store.cosmos_schema import CONTAINER, DATABASE
+from engine.store.cosmos.schema import CONTAINER, DATABASE
 from tests.cosmos_double import Answer, CosmosDouble
 from tests.cosmos_double.faults import Rule
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from engine.definition import execution_id
+from engine.ground.names import execution_id
 from tests.chaos.hosts import Fleet
 
 PAUSE = 0.2

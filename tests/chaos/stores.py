@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from engine.store.cosmos_account import CosmosAccount
-from engine.store.cosmos_init import create_containers
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.init import create_containers
 from tests.chaos.double import tally
 
 ROOT = Path(__file__).parents[2]

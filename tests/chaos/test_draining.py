@@ -14,7 +14,7 @@ import pytest
 from devhost.host import Host, Options
 from devhost.settings import HostSettings
 from engine import Workflow, activity, workflow
-from engine.errors import Unavailable
+from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.devhost.support import FakeClock, load_app

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.documents import Chunk, Document, Execution, InboxItem, Large, Record
-from engine.store.sqlite import SqliteStore, _insert
+from engine.store.documents import Chunk, Document, Execution, InboxItem, Large, Record
+from engine.store.sqlite.store import SqliteStore, _insert
 
 HERE = Path(__file__).parent
 SCHEMAS = sorted(path for path in HERE.glob("schema*") if path.is_dir())

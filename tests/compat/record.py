@@ -13,10 +13,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from engine.clock import FAR_FUTURE
-from engine.documents import SCHEMA
-from engine.errors import Unavailable
-from engine.store.sqlite import SqliteStore
+from engine.ground.clock import FAR_FUTURE
+from engine.ground.errors import Unavailable
+from engine.store.documents import SCHEMA
+from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.compat.golden import HERE, take

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from engine.documents import SCHEMA, Execution
-from engine.store.sqlite import SqliteStore
+from engine.store.documents import SCHEMA, Execution
+from engine.store.sqlite.store import SqliteStore
 from engine.testing import Environment
 from engine.testing.replayer import export, replay
 from tests.compat.golden import SCHEMAS, Golden, goldens, parse, put

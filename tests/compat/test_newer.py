@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.documents import SCHEMA, Chunk, Document, Execution, InboxItem, Large
-from engine.errors import DecodingError
-from engine.store.sqlite import SqliteStore
+from engine.ground.errors import DecodingError
+from engine.store.documents import SCHEMA, Chunk, Document, Execution, InboxItem, Large
+from engine.store.sqlite.store import SqliteStore
 from engine.testing import Environment
 from tests.compat.golden import HERE, load, put, take
 from tests.compat.program import PROGRAM

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from engine import Deferred, Workflow, activity, workflow
-from engine.client import Client
-from engine.definition import Registry
+from engine.boundary.client import Client
+from engine.core.registry import Registry
+from engine.driving.worker import Worker
 from engine.store.base import Filter
 from engine.testing import Environment
-from engine.worker import Worker
 
 go = Deferred("two_versions.go", str)
 last = Deferred("two_versions.last", str)

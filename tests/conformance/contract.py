@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import pytest
 
-from engine.documents import Chunk, Document, Execution, InboxItem, Large
-from engine.errors import Conflict, Missing, Taken, TooLarge
-from engine.events import Takeover
+from engine.ground.errors import Conflict, Missing, Taken, TooLarge
 from engine.store.base import Loaded, Store
+from engine.store.documents import Chunk, Document, Execution, InboxItem, Large
+from engine.values.events import Takeover
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)

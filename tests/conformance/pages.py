@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.documents import SCHEMA, Execution
-from engine.failures import ErrorRecord
 from engine.store.base import Filter, Page, Store
+from engine.store.documents import SCHEMA, Execution
+from engine.values.failures import ErrorRecord
 from tests.conformance.contract import (
     NOW,
     Raw,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.documents import Execution, InboxItem
-from engine.errors import Conflict, Missing, Taken
+from engine.ground.errors import Conflict, Missing, Taken
 from engine.store.base import Loaded, Store
+from engine.store.documents import Execution, InboxItem
 from tests.conformance.contract import (
     LATER,
     LEASE,
@@ -108,7 +108,7 @@ class SignalsContract:
         assert await store.read(ended.execution_id) == ended
 
     async def test_complete_goes_before_taken(self, store: Store) -> None:
-        """engine.client looks for the item after a Conflict, and compares: both answers would do for a deferred, but
+        """The client looks for the item after a Conflict, and compares: both answers would do for a deferred, but
         only Conflict tells the sender of a channel's value that the execution has ended."""
         id = (await store.create(execution())).execution_id
         woken = await store.signal(item(id), NOW)

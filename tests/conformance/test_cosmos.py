@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from engine.documents import Document
-from engine.store.cosmos import CosmosStore
+from engine.store.cosmos.store import CosmosStore
+from engine.store.documents import Document
 from tests.conformance.contract import StoreContract
 from tests.conformance.pages import PagesContract
 from tests.conformance.signals import SignalsContract

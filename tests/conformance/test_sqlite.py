@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.documents import Document
-from engine.store.sqlite import SqliteStore
+from engine.store.documents import Document
+from engine.store.sqlite.store import SqliteStore
 from tests.conformance.contract import StoreContract
 from tests.conformance.pages import PagesContract
 from tests.conformance.signals import SignalsContract

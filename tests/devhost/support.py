@@ -16,7 +16,7 @@ from devhost.functions import App, FeedTrigger, Function, TimerTrigger
 from devhost.loader import load
 from devhost.retry import RetryPolicy
 from engine.store.feed import ChangeFeed, FeedLease, FeedLeaseLost
-from engine.store.sqlite_feed import SqliteFeed
+from engine.store.sqlite.feed import SqliteFeed
 
 T = TypeVar("T")
 

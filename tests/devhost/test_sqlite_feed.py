@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.store.feed import FeedLease, FeedLeaseLost
-from engine.store.sqlite_feed import SqliteFeed
+from engine.store.sqlite.feed import SqliteFeed
 from tests.devhost.support import SqliteBench
 
 

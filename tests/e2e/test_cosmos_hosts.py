@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from engine.store.cosmos_schema import DATABASE, LEASES
+from engine.store.cosmos.schema import DATABASE, LEASES
 from tests.cosmos_double import Call, CosmosDouble
 from tests.cosmos_double.state import Container
 from tests.store.cosmos_support import set_up

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from engine import Deferred, Workflow, activity, compensate, workflow
-from engine.documents import Execution
-from engine.errors import Unavailable
+from engine.ground.errors import Unavailable
 from engine.store.base import Filter
+from engine.store.documents import Execution
 from engine.testing import Call, Environment
 from tests.support.faults import PAST_LEASE, Freezer, Process, away, fed, nth, unanswered
 

@@ -213,7 +213,7 @@ async def test_a_drive_that_hangs_in_the_store_does_not_hold_up_the_end_for_ever
             waited.append(timeout or 0)
             return await wait(tasks, timeout=0)  # type: ignore[type-var, arg-type]
 
-        monkeypatch.setattr("engine.worker.asyncio.wait", wait_less)
+        monkeypatch.setattr("engine.driving.worker.asyncio.wait", wait_less)
         await first.worker.close(timedelta(seconds=3))
         monkeypatch.undo()
         assert waited == [3, 5]

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from engine import Deferred, workflow
-from engine.documents import SCHEMA, Document
-from engine.errors import Unavailable
+from engine.ground.errors import Unavailable
 from engine.store.base import Filter
-from engine.store.sqlite import SqliteStore
+from engine.store.documents import SCHEMA, Document
+from engine.store.sqlite.store import SqliteStore
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import FIRST_LOOK, Freezer, Process, as_fed, fed, image, nth, overwrite, store_of

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from engine import activity, workflow
-from engine.documents import Chunk
+from engine.store.documents import Chunk
 from engine.testing import Call, Environment, ManualClock
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import PAST_LEASE, Freezer, Process, SkewedClock, image, nth

@@ -13,7 +13,7 @@ import pytest
 from pydantic import Field
 
 from engine import Failure, Retry, activity, compensate, workflow
-from engine.errors import ActivityError
+from engine.ground.errors import ActivityError
 from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.faults import until

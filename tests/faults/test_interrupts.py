@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 
 from engine import Deferred, Retry, activity, workflow
-from engine.client import Status
-from engine.definition import Workflow
+from engine.boundary.client import Status
+from engine.core.declarations import Workflow
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import FIRST_LOOK, PAST_LEASE, Freezer, Process, nth

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from engine import Deferred, Workflow, activity, workflow
-from engine.documents import Chunk, Execution
-from engine.events import Event, StepResolved, Takeover
 from engine.store.base import Filter
+from engine.store.documents import Chunk, Execution
 from engine.store.wrapper import Hook
 from engine.testing import Call, Environment
+from engine.values.events import Event, StepResolved, Takeover
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import PAST_LEASE, Freezer, Process, delete, image, nth, overwrite, until
 

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from engine import Deferred, Retry, activity, workflow
-from engine.errors import StoreError, Unavailable
-from engine.events import StepResolved
+from engine.ground.errors import StoreError, Unavailable
 from engine.testing import Call, Environment, WatchedStore
+from engine.values.events import StepResolved
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import PAST_LEASE, Process
 

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from engine import Deferred, workflow
-from engine.documents import Document, Execution
-from engine.errors import Unavailable
+from engine.ground.errors import Unavailable
 from engine.store.base import Filter
+from engine.store.documents import Document, Execution
 from engine.testing import Environment
 from tests.support.crashes import echo, ledger
 from tests.support.faults import (

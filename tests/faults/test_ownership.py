@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from engine import activity, workflow
-from engine.errors import Unavailable
+from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import FIRST_LOOK, PAST_LEASE, Freezer, Process, SkewedClock, fed, image, nth

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from engine import Deferred, activity, workflow
-from engine.errors import Refused, Unavailable
+from engine.ground.errors import Refused, Unavailable
 from engine.testing import Call, Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import echo, ledger

@@ -7,8 +7,8 @@ import contextvars
 import pytest
 
 from engine import Deferred, Workflow, activity, workflow
-from engine.documents import Chunk, of_run
 from engine.store.base import Filter
+from engine.store.documents import Chunk, of_run
 from engine.testing import Environment, export, replay
 from tests.support.faults import PAST_LEASE, Freezer, Process, nth
 

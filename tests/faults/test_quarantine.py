@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine import Channel, Deferred, activity, workflow
-from engine.errors import Refused, Unavailable
+from engine.ground.errors import Refused, Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger

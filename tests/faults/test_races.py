@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from engine import AlreadyCompleted, Deferred, activity, workflow
-from engine.definition import Workflow
-from engine.documents import Execution
-from engine.errors import Unavailable
+from engine.core.declarations import Workflow
+from engine.ground.errors import Unavailable
+from engine.store.documents import Execution
 from engine.testing import Call, Environment, WatchedStore
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import PAST_LEASE, Freezer, ImpatientClock, Process, image, nth, until

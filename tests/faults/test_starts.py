@@ -8,8 +8,8 @@ import itertools
 import pytest
 
 from engine import AlreadyCompleted, Deferred, Failure, activity, workflow
-from engine.client import Status
-from engine.errors import Unavailable
+from engine.boundary.client import Status
+from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, ledger
 from tests.support.faults import Process, image, purge

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from engine import AlreadyResolved, Channel, Deferred, activity, workflow
-from engine.definition import Workflow
-from engine.documents import Execution
-from engine.errors import MissingDocument
-from engine.events import StepResolved
+from engine.core.declarations import Workflow
+from engine.ground.errors import MissingDocument
 from engine.store.base import Filter
+from engine.store.documents import Execution
 from engine.testing import Call, Environment
+from engine.values.events import StepResolved
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import FIRST_LOOK, ImpatientClock, Process, StaleStore, store_of
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from engine import Settings, activity, workflow
+from engine.driving.watchdog import Watchdog, find
 from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
-from engine.watchdog import Watchdog, find
 
 WATCHED = replace(TEST_SETTINGS, blocked_after=timedelta(milliseconds=20))
 
@@ -229,7 +229,7 @@ async def test_one_blockage_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> N
             long.set()
 
     Patience.waits, Patience.then = [], then
-    monkeypatch.setattr("engine.worker.Watchdog", Patience)
+    monkeypatch.setattr("engine.driving.worker.Watchdog", Patience)
     async with Environment([watched_computes], settings=WATCHED) as env:
         Code.run = lambda: long.wait(20)
         assert await _value(env, await env.start(watched_computes)) is True
@@ -246,7 +246,7 @@ async def test_a_process_that_was_frozen_is_not_blamed(monkeypatch: pytest.Monke
             thawed.set()
 
     Patience.waits, Patience.then = [], then
-    monkeypatch.setattr("engine.worker.Watchdog", Patience)
+    monkeypatch.setattr("engine.driving.worker.Watchdog", Patience)
     async with Environment([watched_computes], settings=WATCHED) as env:
         Code.run = lambda: thawed.wait(20)
         assert await _value(env, await env.start(watched_computes)) is True
@@ -280,7 +280,7 @@ async def test_a_blocking_sync_activity_is_nobodys_trouble(monkeypatch: pytest.M
             Thread.looked.set()
 
     Patience.waits, Patience.then = [], then
-    monkeypatch.setattr("engine.worker.Watchdog", Patience)
+    monkeypatch.setattr("engine.driving.worker.Watchdog", Patience)
     settings = replace(TEST_SETTINGS, blocked_after=timedelta(seconds=40))
     monkeypatch.setattr(Patience, "_pause", lambda _: None)
     async with Environment([watched_uses_a_thread], settings=settings) as env:
@@ -304,7 +304,7 @@ async def test_its_thread_ends_with_the_worker(monkeypatch: pytest.MonkeyPatch) 
     """At once, also where it would have waited for long."""
     Thread.looked = threading.Event()
     Patience.waits, Patience.then = [], lambda *_: Thread.looked.set()
-    monkeypatch.setattr("engine.worker.Watchdog", Patience)
+    monkeypatch.setattr("engine.driving.worker.Watchdog", Patience)
     async with Environment([watched_uses_a_thread], settings=replace(WATCHED, blocked_after=timedelta(days=1))) as env:
         assert await _value(env, await env.start(watched_uses_a_thread)) is True
         assert len(watchdogs()) == 1, "it pauses for half a day"

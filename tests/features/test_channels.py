@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import AlreadyCompleted, Channel, Deferred, InvalidInput, UnknownDeferred, Workflow, activity, workflow
-from engine.client import MAX_KEY
+from engine.boundary.client import MAX_KEY
 from engine.testing import Environment
 from tests.support.mortal import Journal, everywhere, inputs, rest
 

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from engine import ChildStopped, activity, workflow
-from engine.events import StepResolved
 from engine.store.wrapper import Call
 from engine.testing import Environment
+from engine.values.events import StepResolved
 from tests.support.families import FAMILY, answer, journal, leaf, leaves_it, only, root
 from tests.support.faults import purge
 from tests.support.mortal import assert_at_rest, assert_replays, everywhere, executions, rest

@@ -15,7 +15,7 @@ from engine import (
     compensate,
     workflow,
 )
-from engine.names import execution_id
+from engine.ground.names import execution_id
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, executions

@@ -20,7 +20,7 @@ from engine import (
     activity,
     workflow,
 )
-from engine.names import MAX_NAME
+from engine.ground.names import MAX_NAME
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.mortal import Journal, assert_replays, everywhere, inputs, rest

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from engine import ActivityError, Failure, Retry, Workflow, activity, workflow
-from engine.failures import MAX_CAUSES, MAX_MESSAGE
 from engine.testing import Environment
+from engine.values.failures import MAX_CAUSES, MAX_MESSAGE
 from tests.support.mortal import Journal, assert_replays, everywhere
 
 journal = Journal()

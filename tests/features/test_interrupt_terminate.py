@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from engine import AlreadyCompleted, Deferred, Workflow, activity, compensate, workflow
-from engine.documents import Chunk
-from engine.errors import NotEnded, UnknownExecution
-from engine.events import StepResolved
+from engine.ground.errors import NotEnded, UnknownExecution
+from engine.store.documents import Chunk
 from engine.store.wrapper import Call
 from engine.testing import Environment
+from engine.values.events import StepResolved
 from tests.support.faults import purge
 from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, rest
 

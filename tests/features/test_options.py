@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from engine import Deferred, Workflow, activity, compensate, workflow
-from engine.clock import FAR_FUTURE
-from engine.http import describe
-from engine.options import DEFAULT_PARALLEL
-from engine.settings import Settings
+from engine.boundary.http import describe
+from engine.core.options import DEFAULT_PARALLEL
+from engine.ground.clock import FAR_FUTURE
+from engine.ground.settings import Settings
 from engine.store.base import Filter
 from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS

@@ -18,8 +18,8 @@ import pytest
 from azure.functions.meta import Datum
 from azure.functions.timer import TimerRequest
 
-from engine.documents import Execution
 from engine.store.base import Filter, Store
+from engine.store.documents import Execution
 
 ORDER = {
     "id": "order-7",

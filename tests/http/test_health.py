@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from engine import Deferred, Runtime, workflow
-from engine.health import LATE
-from engine.http import health
+from engine.boundary.health import LATE
+from engine.boundary.http import health
 from engine.testing import Environment
 
 answer = Deferred("health.answer", str)

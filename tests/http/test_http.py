@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from engine import Channel, Deferred, Failure, Runtime, Settings, compensate, http, workflow
-from engine.errors import Unavailable
+from engine import Channel, Deferred, Failure, Runtime, Settings, compensate, workflow
+from engine.boundary import http
+from engine.ground.errors import Unavailable
 from engine.store.base import Filter
-from engine.store.sqlite import SqliteStore
+from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import Call, WatchedStore
 
 KEY = "k" * 32

@@ -29,7 +29,7 @@ def container(name: str) -> dict[str, Any]:
 
 
 def test_the_containers_are_those_of_the_engine() -> None:
-    schema = pytest.importorskip("engine.store.cosmos_schema")
+    schema = pytest.importorskip("engine.store.cosmos.schema")
     for found, wanted in (
         (container("executions"), schema.container_definition()),
         (container("leases"), schema.leases_definition()),
@@ -38,7 +38,7 @@ def test_the_containers_are_those_of_the_engine() -> None:
 
 
 def test_names_of_database_and_containers_are_those_of_the_engine() -> None:
-    schema = pytest.importorskip("engine.store.cosmos_schema")
+    schema = pytest.importorskip("engine.store.cosmos.schema")
     assert MAIN.of("var")["databaseName"].value == schema.DATABASE
     assert MAIN.of("var")["containerName"].value == schema.CONTAINER
     assert container("leases")["id"] == schema.LEASES

@@ -14,7 +14,7 @@ import yaml
 
 from devhost.settings import load_host_settings, timespan
 from engine import Settings
-from engine.http import MAX_WAIT_SECONDS
+from engine.boundary.http import MAX_WAIT_SECONDS
 from tests.infra.bicep import INFRA, read
 from tests.infra.code import ROOT, trigger
 

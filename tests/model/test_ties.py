@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from engine import Deferred, Workflow, activity, compensate, workflow
-from engine.documents import Execution, InboxItem
-from engine.errors import Conflict, Taken
-from engine.events import Event, Interrupted, StepResolved
-from engine.failures import ErrorRecord
-from engine.replay import Run
-from engine.store.sqlite import SqliteStore
+from engine.core.run import Run
+from engine.ground.errors import Conflict, Taken
+from engine.store.documents import Execution, InboxItem
+from engine.store.sqlite.store import SqliteStore
+from engine.values.events import Event, Interrupted, StepResolved
+from engine.values.failures import ErrorRecord
 from tests.model.programs import INTERRUPTED, PROGRAMS, TIMER, Events, run
 from tests.model.state import LEASE, NOW, TIMER_DUE, Exec
 

@@ -9,10 +9,10 @@ from datetime import timedelta
 from decimal import Decimal
 
 from engine import activity, workflow
-from engine.definition import execution_id
-from engine.settings import Settings
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_account import CosmosAccount
+from engine.ground.names import execution_id
+from engine.ground.settings import Settings
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.store import CosmosStore
 from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.cosmos_double import CosmosDouble

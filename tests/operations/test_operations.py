@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from engine import Runtime, Settings, http
-from engine.definition import execution_id
-from engine.failures import MAX_MESSAGE, MAX_TRACEBACK
-from engine.store.sqlite import SqliteStore
+from engine import Runtime, Settings
+from engine.boundary import http
+from engine.ground.names import execution_id
+from engine.store.sqlite.store import SqliteStore
+from engine.values.failures import MAX_MESSAGE, MAX_TRACEBACK
 from tests.infra.bicep import INFRA, read
 from tests.infra.code import ROOT, settings_read, trigger
 from tests.operations import costs
@@ -167,7 +168,7 @@ async def test_the_limit_of_a_page_is_that_of_a_list() -> None:
     for limit, status in ((most, 200), (most + 1, 400)):
         asked = http.Request("https://app/api/executions", query={"limit": str(limit)})
         assert (await http.list_executions(runtime, asked)).status == status
-    assert f'query.get("limit", "{usual}")' in (ROOT / "engine/http.py").read_text("utf-8")
+    assert f'query.get("limit", "{usual}")' in (ROOT / "engine/boundary/http.py").read_text("utf-8")
     await runtime.close()
 
 
@@ -203,7 +204,7 @@ def test_every_alert_is_in_the_runbook() -> None:
 
 
 def test_every_cause_in_the_runbook_is_a_fault() -> None:
-    tree = ast.parse((ROOT / "engine/errors.py").read_text("utf-8"))
+    tree = ast.parse((ROOT / "engine/ground/errors.py").read_text("utf-8"))
     faults = {n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and "Fault" in map(ast.unparse, n.bases)}
     section = DOCUMENT.partition("### An execution doesn't go on")[2].partition("### ")[0]
     assert faults <= set(re.findall(r"`(\w+)`", section))
@@ -221,7 +222,7 @@ def test_routes_in_the_runbook_are_there() -> None:
     for route in ("executions/{id}/resume", "executions/{id}/terminate", "executions/{id}/deferreds/{name}/token"):
         assert f'"{route}"' in source
     assert '"executions/{id}", methods=["DELETE"]' in source
-    assert '"stuck"' in (ROOT / "engine/http.py").read_text("utf-8")
+    assert '"stuck"' in (ROOT / "engine/boundary/http.py").read_text("utf-8")
 
 
 def test_the_id_of_an_execution_is_found_as_the_runbook_says() -> None:

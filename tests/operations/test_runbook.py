@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from azure.cosmos.aio import CosmosClient
 
-from engine.definition import execution_id
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_account import CosmosAccount
-from engine.store.cosmos_schema import CONTAINER, DATABASE
+from engine.ground.names import execution_id
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.schema import CONTAINER, DATABASE
+from engine.store.cosmos.store import CosmosStore
 from engine.testing import Environment
 from tests.compat.program import part, whole
 from tests.cosmos_double import CosmosDouble

@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 import azure.functions as func
 import pytest
 
-from engine import Deferred, Runtime, Settings, activity, compensate, http, tokens, workflow
+from engine import Deferred, Runtime, Settings, activity, compensate, workflow
+from engine.boundary import http
+from engine.ground import tokens
 from engine.store.base import Filter
-from engine.store.cosmos_account import CosmosAccount
-from engine.store.cosmos_query import Selection
-from engine.store.sqlite import SqliteStore
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.query import Selection
+from engine.store.sqlite.store import SqliteStore
 from tests.infra.code import ROOT
 from tests.infra.local_host import Address, local_host
 

@@ -18,11 +18,11 @@ from typing import Any
 from uuid import UUID
 
 from engine import Workflow
-from engine.definition import execution_id
-from engine.documents import Chunk, Execution
-from engine.events import Event
-from engine.replay import Run
+from engine.core.run import Run
+from engine.ground.names import execution_id
+from engine.store.documents import Chunk, Execution
 from engine.testing import Environment, export
+from engine.values.events import Event
 from tests.replay import recorded_workflows as recorded
 from tests.replay.recorded_values import Box, Colour, Everything, Point, Sku, large, values
 from tests.replay.recorded_workflows import WORKFLOWS, Order

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from engine import Deferred, Workflow, activity, workflow
-from engine.errors import StoreError, Unavailable
+from engine.ground.errors import StoreError, Unavailable
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.recovery import Scenario, completes, survives_crashes

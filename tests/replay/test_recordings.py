@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from engine.documents import Execution
-from engine.errors import DecodingError, Fault, NonDeterminism
-from engine.events import Event, StepKind
-from engine.failures import ErrorRecord
+from engine.ground.errors import DecodingError, Fault, NonDeterminism
+from engine.store.documents import Execution
 from engine.testing import replay
 from engine.testing.__main__ import main as check
+from engine.values.events import Event, StepKind
+from engine.values.failures import ErrorRecord
 from tests.replay.record import FOLDER, ROOT, STORIES, asked, events_of, main
 from tests.replay.recorded_workflows import WORKFLOWS
 

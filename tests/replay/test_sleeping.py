@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from engine import workflow
-from engine.events import StepResolved
 from engine.testing import Environment
+from engine.values.events import StepResolved
 from tests.support.recovery import Scenario, survives_crashes
 from tests.support.steps import say
 

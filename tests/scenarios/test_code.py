@@ -223,7 +223,7 @@ async def spins() -> None:
 
 async def test_spinning_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A workflow that never waits for anything doesn't hold its host for ever."""
-    monkeypatch.setattr("engine.loop.MAX_CALLBACKS_PER_TURN", 1_000)
+    monkeypatch.setattr("engine.core.loop.MAX_CALLBACKS_PER_TURN", 1_000)
     async with Environment([spins]) as env:
         status = await env.drive(await env.start(spins))
         assert status.execution.cause is not None

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from engine import Channel, Deferred, Failure, Runtime, Settings, http, workflow
+from engine import Channel, Deferred, Failure, Runtime, Settings, workflow
+from engine.boundary import http
 from engine.store.base import Filter
-from engine.store.sqlite import SqliteStore
+from engine.store.sqlite.store import SqliteStore
 from tests.support.crashes import echo
 
 KEY = "k" * 32

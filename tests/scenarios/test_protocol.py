@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine import AlreadyResolved, Deferred, Runtime, Workflow, activity, workflow
-from engine.errors import Unavailable
+from engine.ground.errors import Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment, WatchedStore
 from tests.support.crashes import check_history, echo, ledger

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine import workflow
-from engine.drive import Drive
+from engine.driving.drive import Drive
 from engine.testing import Call, Environment
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.documents import EXEC, Document
-from engine.errors import Conflict, Missing, Taken
-from engine.store.cosmos import CAN_BE_INTERRUPTED, IS_RUNNING
-from engine.store.cosmos_items import Operation
-from engine.store.cosmos_purge import IS_COMPLETE
+from engine.ground.errors import Conflict, Missing, Taken
+from engine.store.cosmos.items import Operation
+from engine.store.cosmos.purge import IS_COMPLETE
+from engine.store.cosmos.store import CAN_BE_INTERRUPTED, IS_RUNNING
+from engine.store.documents import EXEC, Document
 
 Documents = Mapping[str, Document]
 """The documents of a partition by id. Never changed: a new version is a new mapping."""

@@ -24,11 +24,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from engine.activities import ActivityInfo
-from engine.clock import isoformat
-from engine.documents import EXEC, Chunk, Document
-from engine.events import AttemptFailed, Event, StepResolved, Takeover
-from engine.replay import Run
+from engine.core.activity_info import ActivityInfo
+from engine.core.run import Run
+from engine.ground.clock import isoformat
+from engine.store.documents import EXEC, Chunk, Document
+from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
 from tests.simulation.container import Documents
 
 INBOX = ("deferred::", "child::", "channel::")

@@ -13,11 +13,11 @@ from typing import Any
 from unittest import mock
 
 from engine import offspring
-from engine.documents import EXEC, Document, Execution
-from engine.drive import Drive
-from engine.lease import Lease, LeaseLost
-from engine.store import cosmos
-from engine.store.cosmos_items import Operation
+from engine.driving.drive import Drive
+from engine.driving.lease import Lease, LeaseLost
+from engine.store.cosmos.items import Operation
+from engine.store.cosmos.store import store as cosmos
+from engine.store.documents import EXEC, Document, Execution
 from tests.simulation.container import Container
 
 Mutant = Callable[[], AbstractContextManager[Any]]

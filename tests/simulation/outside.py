@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from engine.client import Client, Status
-from engine.documents import EXEC, inbox_id
-from engine.errors import AlreadyCompleted, AlreadyResolved, ClientError, NotEnded, StoreError, UnknownExecution
+from engine.boundary.client import Client, Status
+from engine.ground.errors import AlreadyCompleted, AlreadyResolved, ClientError, NotEnded, StoreError, UnknownExecution
+from engine.store.documents import EXEC, inbox_id
 from tests.simulation.invariants import Violation
 from tests.simulation.programs import NAMES, Task, news, value
 from tests.simulation.world import REACHED, World

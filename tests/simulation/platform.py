@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from datetime import timedelta
 
-from engine.documents import Document, Execution
-from engine.errors import Unavailable
+from engine.ground.errors import Unavailable
+from engine.store.documents import Document, Execution
 from tests.simulation.world import REACHED, SWEEP_SECONDS, Died, Node, World
 
 RETRY_SECONDS = 1.0

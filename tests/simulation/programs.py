@@ -27,8 +27,8 @@ from engine import (
     finalizer,
     workflow,
 )
-from engine.activities import ActivityInfo
-from engine.definition import current_run
+from engine.core.activity_info import ActivityInfo
+from engine.core.declarations import current_run
 from tests.simulation.faults import Favoured
 
 Program = list[Any]

@@ -16,11 +16,11 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from engine.definition import Registry
-from engine.documents import EXEC, Execution
-from engine.replay import Run
-from engine.steps import ChildStep
+from engine.core.registry import Registry
+from engine.core.run import Run
+from engine.core.steps import ChildStep
 from engine.store.base import Loaded, sort_documents
+from engine.store.documents import EXEC, Execution
 from tests.simulation.invariants import Identity, Known, ObservedRun, Violation
 from tests.simulation.outside import Outside
 from tests.simulation.platform import Platform

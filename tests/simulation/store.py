@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from engine.documents import EXEC, Document
-from engine.errors import Missing, StoreError
+from engine.ground.errors import Missing, StoreError
 from engine.store.base import Filter, Page, parse_executions
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_items import NO_ETAG, Items, Operation, _check_sizes
-from engine.store.cosmos_query import ALL_BUT_EXEC, ALL_IDS, Selection
-from engine.store.cosmos_retry import Retry
+from engine.store.cosmos.items import NO_ETAG, Items, Operation, _check_sizes
+from engine.store.cosmos.query import ALL_BUT_EXEC, ALL_IDS, Selection
+from engine.store.cosmos.resend import Resend
+from engine.store.cosmos.store import CosmosStore
+from engine.store.documents import EXEC, Document
 from engine.store.feed import ChangeFeed
 from tests.simulation.container import Container, Documents, executions
 
@@ -29,7 +29,7 @@ Effect = Callable[[], T]
 class Network(Protocol):
     """The way between a store and its container."""
 
-    retry: Retry
+    retry: Resend
 
     async def send(self, operation: str, key: str, effect: Effect[T]) -> T:
         """Let the effect happen, once or not at all, and bring back what it gives. Raises OSError if the answer is

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import pytest
 
 from engine import Deferred, UnknownExecution, activity, workflow
-from engine.errors import Missing
-from engine.store.cosmos_items import Operation
-from engine.store.cosmos_retry import Retry
+from engine.ground.errors import Missing
+from engine.store.cosmos.items import Operation
+from engine.store.cosmos.resend import Resend
 from engine.testing import Call, Environment, ManualClock
 from tests.conformance.contract import NOW, completed, execution
 from tests.simulation.container import Container
@@ -153,7 +153,7 @@ class Meddling:
     """A network on which an execution is purged and started again around the look at what refused a write."""
 
     def __init__(self, container: Container, id: str) -> None:
-        self.retry = Retry()
+        self.retry = Resend()
         self._container = container
         self._id = id
 

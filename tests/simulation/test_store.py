@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import pytest
 
-from engine.documents import Document
-from engine.store.cosmos_retry import Retry
+from engine.store.cosmos.resend import Resend
+from engine.store.documents import Document
 from tests.conformance.contract import StoreContract
 from tests.conformance.pages import PagesContract
 from tests.conformance.signals import SignalsContract
@@ -22,7 +22,7 @@ class Wire:
     """A network without faults. `cuts_of` says where the pages of a query end."""
 
     def __init__(self, cuts_of: Callable[[Sequence[str]], list[str]] = lambda ids: []) -> None:
-        self.retry = Retry()
+        self.retry = Resend()
         self.cuts = cuts_of
 
     async def send(self, operation: str, key: str, effect: Callable[[], T]) -> T:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from engine.documents import EXEC, Document
+from engine.store.documents import EXEC, Document
 from tests.simulation.container import Documents
 
 

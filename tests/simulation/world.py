@@ -13,17 +13,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from unittest import mock
 
-from engine.activities import ActivityInfo
-from engine.attempts import Attempts
-from engine.client import Client
-from engine.clock import SystemClock, instant
-from engine.definition import Registry
-from engine.documents import EXEC, Execution
-from engine.drive import Drive
-from engine.errors import Taken, Unavailable
-from engine.settings import Settings
-from engine.store.cosmos_retry import Retry
-from engine.worker import Worker
+from engine.boundary.client import Client
+from engine.core.activity_info import ActivityInfo
+from engine.core.registry import Registry
+from engine.driving.activities import Attempts
+from engine.driving.drive import Drive
+from engine.driving.worker import Worker
+from engine.ground.clock import SystemClock, instant
+from engine.ground.errors import Taken, Unavailable
+from engine.ground.settings import Settings
+from engine.store.cosmos.resend import Resend
+from engine.store.documents import EXEC, Execution
 from tests.simulation.container import Container, Documents
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import RUN, Invariants, ObservedRun, Violation
@@ -94,7 +94,7 @@ class World:
 
         with (
             mock.patch.object(uuid, "uuid4", uuid4),
-            mock.patch("engine.drive.Run", self._observed),
+            mock.patch("engine.driving.drive.Run", self._observed),
             mock.patch.object(Drive, "_begin", _before(Drive._begin, _show_token)),
             mock.patch.object(Attempts, "_perform", _before(Attempts._perform, _show_decision)),
             self._listening(),
@@ -262,7 +262,7 @@ class Wire:
         self._world = world
         self._node = node
         self._rng = world.random(f"wire {node}")
-        self.retry = Retry(sleep=asyncio.sleep, clock=world.loop.time, chance=self._rng.random)
+        self.retry = Resend(sleep=asyncio.sleep, clock=world.loop.time, chance=self._rng.random)
 
     async def send(self, operation: str, key: str, effect: Callable[[], T]) -> T:
         world, node, run = self._world, self._node, RUN.get(None)

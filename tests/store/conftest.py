@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from engine.store.cosmos import CosmosStore
+from engine.store.cosmos.store import CosmosStore
 from tests.cosmos_double import CosmosDouble
 from tests.cosmos_double.state import Container
 from tests.store.cosmos_support import Time, account, set_up

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from engine.documents import Chunk, Execution, InboxItem
-from engine.events import Takeover
-from engine.store.cosmos_account import CosmosAccount
-from engine.store.cosmos_retry import Retry
-from engine.store.cosmos_schema import CONTAINER, DATABASE, container_definition, leases_definition
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.resend import Resend
+from engine.store.cosmos.schema import CONTAINER, DATABASE, container_definition, leases_definition
+from engine.store.documents import Chunk, Execution, InboxItem
+from engine.values.events import Takeover
 from tests.cosmos_double import CosmosDouble
 from tests.cosmos_double.state import Container
 
@@ -29,9 +29,9 @@ class Time:
     def clock(self) -> float:
         return sum(self.slept)
 
-    def retry(self, chance: float = 0.0) -> Retry:
+    def retry(self, chance: float = 0.0) -> Resend:
         """The store's policy in this time. `chance` is what its dice show, from 0 to 1."""
-        return Retry(sleep=self.sleep, clock=self.clock, chance=lambda: chance)
+        return Resend(sleep=self.sleep, clock=self.clock, chance=lambda: chance)
 
 
 def set_up(double: CosmosDouble, name: str = CONTAINER) -> Container:

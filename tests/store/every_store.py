@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from engine.store.base import Store
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_account import CosmosAccount
-from engine.store.cosmos_client import Connection
-from engine.store.cosmos_init import create_containers
-from engine.store.cosmos_usage import Usage
-from engine.store.sqlite import SqliteStore
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.client import Connection
+from engine.store.cosmos.init import create_containers
+from engine.store.cosmos.store import CosmosStore
+from engine.store.cosmos.usage import Usage
+from engine.store.sqlite.store import SqliteStore
 from tests.cosmos_double import CosmosDouble
 from tests.store.cosmos_support import Time, account, set_up
 

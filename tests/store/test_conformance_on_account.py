@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 from azure.cosmos.exceptions import CosmosResourceNotFoundError
 
-from engine.documents import Document
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_account import CosmosAccount
-from engine.store.cosmos_client import Connection
-from engine.store.cosmos_usage import Usage
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.client import Connection
+from engine.store.cosmos.store import CosmosStore
+from engine.store.cosmos.usage import Usage
+from engine.store.documents import Document
 from tests.conformance.contract import StoreContract
 from tests.conformance.pages import PagesContract
 from tests.conformance.signals import SignalsContract

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import pytest
 from azure.core.credentials import AccessToken
 
-from engine.documents import inbox_id
-from engine.errors import Unavailable
+from engine.ground.errors import Unavailable
 from engine.store.base import Filter
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_account import CosmosAccount
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.store import CosmosStore
+from engine.store.documents import inbox_id
 from tests.cosmos_double import CosmosDouble
 from tests.cosmos_double.state import Container
 from tests.store.cosmos_support import NOW, Time, account, chunk, claimed, completed, execution, item, set_up
@@ -73,7 +73,7 @@ async def test_requests_are_not_logged_unless_asked_for(store: CosmosStore, capl
     await store.create(execution())
     await store.due(NOW, 1)
     assert caplog.messages == []
-    caplog.set_level("INFO", "engine.store.cosmos.http")
+    caplog.set_level("INFO", "engine.store.cosmos.store.http")
     await store.read(ID)
     assert any("Request URL" in line for line in caplog.messages)
 
@@ -107,7 +107,7 @@ async def test_an_identity_instead_of_a_key(double: CosmosDouble, monkeypatch: p
         async def __aexit__(self, *_: object) -> None:
             await self.close()
 
-    monkeypatch.setattr("engine.store.cosmos_client.DefaultAzureCredential", Credential)
+    monkeypatch.setattr("engine.store.cosmos.client.DefaultAzureCredential", Credential)
     assert "Bearer token" in await fails(CosmosAccount(double.endpoint, client_id="me"))
     assert set(Credential.client_ids) == {"me"}
     assert Credential.closed == len(Credential.client_ids)

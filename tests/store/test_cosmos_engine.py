@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from engine import Deferred, Status, Workflow, activity, workflow
-from engine.errors import NotEnded
+from engine.ground.errors import NotEnded
 from engine.store.base import Filter
-from engine.store.cosmos import CosmosStore
+from engine.store.cosmos.store import CosmosStore
 from engine.testing import Environment
 from tests.cosmos_double import Answer, Call, CosmosDouble, Drop, StaleRead
 from tests.cosmos_double.faults import Action

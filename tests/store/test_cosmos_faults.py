@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from engine.documents import Execution, Large
-from engine.errors import Conflict, Missing, Taken, Unavailable
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_retry import ATTEMPTS, BUDGET, FIRST, LONGEST
+from engine.ground.errors import Conflict, Missing, Taken, Unavailable
+from engine.store.cosmos.resend import ATTEMPTS, BUDGET, FIRST, LONGEST
+from engine.store.cosmos.store import CosmosStore
+from engine.store.documents import Execution, Large
 from tests.cosmos_double import Answer, Call, CosmosDouble, Cut, Drop, Hold
 from tests.cosmos_double.faults import Action
 from tests.cosmos_double.state import Container

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.errors import Unavailable
-from engine.store.cosmos import CosmosStore
+from engine.ground.errors import Unavailable
+from engine.store.cosmos.store import CosmosStore
 from engine.store.feed import ChangeFeed, FeedLeaseLost
 from tests.cosmos_double import Answer, CosmosDouble, Drop, Split, StaleRead
 from tests.cosmos_double.state import Container

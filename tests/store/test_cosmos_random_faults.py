@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from engine.documents import Large
-from engine.errors import Conflict, Missing, Taken, TooLarge, Unavailable
+from engine.ground.errors import Conflict, Missing, Taken, TooLarge, Unavailable
 from engine.store.base import Filter
-from engine.store.cosmos import CosmosStore
+from engine.store.cosmos.store import CosmosStore
+from engine.store.documents import Large
 from tests.cosmos_double import Answer, CosmosDouble, Cut, Drop, ShortPage, StaleRead
 from tests.cosmos_double.faults import Action
 from tests.cosmos_double.state import Container

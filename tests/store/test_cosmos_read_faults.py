@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
-from engine.documents import Execution, inbox_id
-from engine.errors import Unavailable
+from engine.ground.errors import Unavailable
 from engine.store.base import Filter
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_account import CosmosAccount
-from engine.store.cosmos_retry import ATTEMPTS, BUDGET, Meaning, Retry, Trouble
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.resend import ATTEMPTS, BUDGET, Meaning, Resend, Trouble
+from engine.store.cosmos.store import CosmosStore
+from engine.store.documents import Execution, inbox_id
 from tests.cosmos_double import Answer, CosmosDouble, Cut, Drop, Hold
 from tests.cosmos_double.faults import Action
 from tests.cosmos_double.state import Container
@@ -194,7 +194,7 @@ async def test_a_request_that_the_sdk_never_ends_is_given_up(double: CosmosDoubl
 
 def test_a_send_may_take_as_long_as_an_answer():
     """An answer that doesn't come in time is the SDK's to notice: it says which."""
-    assert Retry().patience > CosmosAccount("http://h").read_timeout
+    assert Resend().patience > CosmosAccount("http://h").read_timeout
 
 
 @pytest.mark.parametrize(

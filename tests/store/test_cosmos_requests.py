@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from engine.documents import Chunk, Large, inbox_id
-from engine.errors import Conflict, Missing, Taken, TooLarge, Unavailable
+from engine.ground.errors import Conflict, Missing, Taken, TooLarge, Unavailable
 from engine.store.base import Filter
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_schema import MAX_DOCUMENT_BYTES
-from engine.store.cosmos_usage import METADATA, Usage
+from engine.store.cosmos.schema import MAX_DOCUMENT_BYTES
+from engine.store.cosmos.store import CosmosStore
+from engine.store.cosmos.usage import METADATA, Usage
+from engine.store.documents import Chunk, Large, inbox_id
 from tests.cosmos_double import Answer, Call, CosmosDouble, ShortPage
 from tests.cosmos_double.state import Container
 from tests.store.cosmos_support import NOW, chunk, claimed, completed, execution, item

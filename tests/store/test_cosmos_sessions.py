@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.documents import inbox_id
-from engine.errors import Conflict, Taken, Unavailable
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_items import READS_BACK
-from engine.store.cosmos_sessions import Sessions
+from engine.ground.errors import Conflict, Taken, Unavailable
+from engine.store.cosmos.items import READS_BACK
+from engine.store.cosmos.sessions import Sessions
+from engine.store.cosmos.store import CosmosStore
+from engine.store.documents import inbox_id
 from tests.cosmos_double import CosmosDouble, Drop, StaleRead
 from tests.store.cosmos_support import NOW, Time, chunk, claimed, completed, execution, item
 

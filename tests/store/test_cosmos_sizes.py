@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from engine import ActivityError, Deferred, Failure, TooLarge, activity, workflow
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_schema import MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS, MAX_DOCUMENT_BYTES
+from engine.store.cosmos.schema import MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS, MAX_DOCUMENT_BYTES
+from engine.store.cosmos.store import CosmosStore
 from engine.testing import Environment
 from tests.cosmos_double import Call, CosmosDouble, Request
 

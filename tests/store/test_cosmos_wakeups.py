@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from engine import Deferred, activity, workflow
-from engine.documents import Document
-from engine.store.cosmos import CosmosStore
+from engine.store.cosmos.store import CosmosStore
+from engine.store.documents import Document
 from engine.testing import Environment, WatchedStore
 from tests.cosmos_double import CosmosDouble, Hold, StaleRead
 from tests.cosmos_double.state import Container

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from engine import Deferred, activity, workflow
-from engine.documents import Large, inbox_id
-from engine.errors import Conflict, InvalidInput, Missing, Taken
+from engine.ground.errors import Conflict, InvalidInput, Missing, Taken
 from engine.store.base import Filter, Store
+from engine.store.documents import Large, inbox_id
 from engine.store.feed import FeedLeaseLost
 from engine.testing import Environment
 from tests.store.cosmos_support import NOW, chunk, claimed, completed, execution, item

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine import Activity, Workflow, activity
-from engine.client import Status
-from engine.events import StepResolved
+from engine.boundary.client import Status
 from engine.testing import Call, Environment
+from engine.values.events import StepResolved
 
 
 class Crash(BaseException):

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from engine import Deferred, Workflow, activity, workflow
-from engine.documents import Execution
+from engine.store.documents import Execution
 from engine.testing import Environment
 from tests.support.mortal import Journal, executions
 

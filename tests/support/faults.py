@@ -7,15 +7,15 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from engine.client import Client
-from engine.clock import Clock
-from engine.documents import Document, Execution
-from engine.errors import Unavailable
+from engine.boundary.client import Client
+from engine.driving.worker import Worker
+from engine.ground.clock import Clock
+from engine.ground.errors import Unavailable
 from engine.store.base import Loaded
-from engine.store.sqlite import SqliteStore
+from engine.store.documents import Document, Execution
+from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import Hook
 from engine.testing import Call, Environment, ManualClock, WatchedStore
-from engine.worker import Worker
 
 PAST_LEASE = timedelta(seconds=36)
 """A lease and the allowance for skew, and a little more."""

@@ -17,13 +17,13 @@ from datetime import timedelta
 from typing import Any, Literal, TypeVar, cast
 
 from engine import Workflow, activity
-from engine.documents import Chunk, Execution
-from engine.events import StepResolved
-from engine.replay import Run
+from engine.core.run import Run
+from engine.driving.worker import Worker
 from engine.store.base import Filter
+from engine.store.documents import Chunk, Execution
 from engine.store.wrapper import Call, WatchedStore
 from engine.testing import Environment
-from engine.worker import Worker
+from engine.values.events import StepResolved
 
 Moment = Literal["before", "after"]
 T = TypeVar("T")

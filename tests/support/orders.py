@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine import ActivityError, Workflow, workflow
-from engine.events import StepResolved
-from engine.failures import record
-from engine.replay import Run
+from engine.core.run import Run
+from engine.values.events import StepResolved
+from engine.values.failures import record
 from tests.support.steps import chain, fail, say
 
 NAMES = "abcdefgh"

@@ -15,12 +15,12 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from engine import Deferred, Workflow
-from engine.client import Status
-from engine.documents import Chunk, Document
-from engine.events import AttemptFailed, Event, StepResolved, Takeover
-from engine.replay import Run
+from engine.boundary.client import Status
+from engine.core.run import Run
+from engine.store.documents import Chunk, Document
 from engine.store.wrapper import Call, WatchedStore
 from engine.testing import Environment
+from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
 from tests.support.steps import journal
 
 Moment = Literal["before", "after"]

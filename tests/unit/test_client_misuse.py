@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import Channel, Deferred, Failure, InvalidInput, UnknownDeferred, activity, workflow
-from engine.errors import EncodingError
+from engine.ground.errors import EncodingError
 from engine.testing import Environment
 
 answer = Deferred("misuse.answer", str)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine import Failure
-from engine.failures import rebuild, record
+from engine.values.failures import rebuild, record
 
 
 def declared() -> type[Exception]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from engine import loop as loops
-from engine.errors import Fault, NonDeterminism, NotDurable
-from engine.loop import DurableLoop, DurableTimer
+from engine.core import loop as loops
+from engine.core.loop import DurableLoop, DurableTimer
+from engine.ground.errors import Fault, NonDeterminism, NotDurable
 
 NOW = 1_000.0
 

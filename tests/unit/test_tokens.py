@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from engine.errors import InvalidInput
-from engine.tokens import Target, decode, encode, parse_keys, sign, verify
+from engine.ground.errors import InvalidInput
+from engine.ground.tokens import Target, decode, encode, parse_keys, sign, verify
 
 TARGET = Target("order", "0" * 32, "approval[ü/é]")
 OLD, NEW = "o" * 32, "n" * 32

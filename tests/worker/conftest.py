@@ -20,7 +20,7 @@ collect_ignore = [] if sys.version_info >= LEAST else ["test_worker.py", "test_f
 @pytest.fixture
 async def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WorkerHost]:
     """A worker of its own with the app indexed, over an empty SQLite file."""
-    from engine.store.sqlite import SqliteStore
+    from engine.store.sqlite.store import SqliteStore
 
     data = tmp_path / "data.sqlite"
     async with _running(SqliteStore(data), tmp_path, monkeypatch, ENGINE_SQLITE_FILE=str(data)) as host:
@@ -30,8 +30,8 @@ async def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 @pytest.fixture
 async def cosmos_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[WorkerHost]:
     """The same over Cosmos DB's protocol: the app with the real SDK, and documents as the change feed has them."""
-    from engine.store.cosmos import CosmosStore
-    from engine.store.cosmos_account import CosmosAccount
+    from engine.store.cosmos.account import CosmosAccount
+    from engine.store.cosmos.store import CosmosStore
     from tests.cosmos_double import CosmosDouble
     from tests.store.cosmos_support import set_up
 

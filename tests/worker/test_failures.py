@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import Unavailable
-from engine.store.sqlite import SqliteStore
+from engine.ground.errors import Unavailable
+from engine.store.sqlite.store import SqliteStore
 from tests.worker.host import InvocationFailed, WorkerHost
 from tests.worker.test_worker import ORDER
 

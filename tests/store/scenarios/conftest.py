@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from azure.cosmos.aio import ContainerProxy
 
-from engine.store.cosmos import CosmosStore
-from engine.store.cosmos_account import CosmosAccount
-from engine.store.cosmos_init import create_containers
-from engine.store.cosmos_items import Items
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.init import create_containers
+from engine.store.cosmos.items import Items
+from engine.store.cosmos.store import CosmosStore
 from engine.testing import Environment
 from tests.cosmos_double import CosmosDouble
 from tests.store.cosmos_support import Time, account, set_up

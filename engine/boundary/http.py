@@ -1,0 +1,394 @@
+"""The HTTP face of the engine: requests to the client's words, answers and errors to JSON. It knows no web framework.
+
+Errors are problem details (RFC 9457): `title` and `detail` for people, `fields` where the input is at fault. Bad input
+is refused before anything is stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, get_args
+
+from engine.boundary.client import Client, Status
+from engine.boundary.runtime import Runtime
+from engine.core.declarations import Deferred
+from engine.ground import tokens
+from engine.ground.clock import isoformat
+from engine.ground.errors import (
+    AlreadyCompleted,
+    AlreadyResolved,
+    ClientError,
+    InvalidInput,
+    NotEnded,
+    StoreError,
+    UnknownDeferred,
+    UnknownExecution,
+    UnknownWorkflow,
+)
+from engine.store.base import Filter
+from engine.values.codec import MAX_VALUE_BYTES
+from engine.values.failures import ErrorRecord
+from engine.values.outcome import OutcomeKind
+
+MAX_WAIT_SECONDS = 200
+"""The longest `?wait=`: the platform closes an HTTP request after 230 s."""
+_LISTED: dict[str, tuple[str, ...]] = {
+    "workflow": (),
+    "status": ("running", "complete"),
+    "outcome": get_args(OutcomeKind),
+    "stuck": ("false", "true"),
+    "limit": (),
+    "continuation": (),
+}
+"""What a list may be asked by, and the values that there are."""
+_OF_THE_PLATFORM = {"code", "clientId"}
+"""Query parameters in which the Functions host takes a key."""
+
+_log = logging.getLogger("engine")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request: `url` as the caller sees it, `headers` with lower-case names."""
+
+    url: str
+    body: bytes = b""
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer: `body` is JSON text."""
+
+    status: int
+    body: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Problem(Exception):
+    def __init__(self, status: int, title: str, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.status, self.title, self.detail, self.more = status, title, detail, more
+
+
+async def start(runtime: Runtime, request: Request, name: str) -> Response:
+    """POST workflows/{name}: the body is the payload. An `Idempotency-Key` header overrides the workflow's own key.
+
+    `?wait=SECONDS` drives the execution in this request. 200 with the result if it has ended, else 202 with the place
+    to ask at.
+    """
+
+    async def work() -> Response:
+        wait = _wait(request)
+        if runtime.registry.current(name) is None:
+            raise UnknownWorkflow(f"no workflow is named {name!r}; there are: {', '.join(runtime.registry.names())}")
+        key = request.headers.get("idempotency-key") or None
+        status = await runtime.client.start_json(name, _json_text(request), key=key)
+        if wait and not status.is_complete:
+            runtime.worker.start(status.execution)
+            status = await runtime.client.wait(status.execution.execution_id, wait)
+        return _answer(request, status, 200 if status.is_complete else 202)
+
+    return await _answered(work)
+
+
+async def poll(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    """GET executions/{id}: how it stands. `?wait=SECONDS` answers when it has ended, or then."""
+
+    async def work(client: Client) -> Status:
+        wait = _wait(request)
+        return await client.wait(execution_id, wait) if wait else await client.poll(execution_id)
+
+    return await _answered(lambda: _with(runtime, request, work))
+
+
+async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    """POST executions/{id}/interrupt: 202 if accepted (it will end as interrupted), 409 if it came too late."""
+
+    async def work() -> Response:
+        status = await runtime.client.interrupt(execution_id)
+        if status.is_complete and not status.execution.interrupted:
+            raise AlreadyCompleted(f"the interrupt came too late: execution {execution_id} {_ended(status)}")
+        return _answer(request, status, 202)
+
+    return await _answered(work)
+
+
+async def resume(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    """POST executions/{id}/resume: a suspended execution runs again. 409 if it has ended."""
+    return await _answered(lambda: _with(runtime, request, lambda client: client.resume(execution_id), 202))
+
+
+async def terminate(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    """POST executions/{id}/terminate: it ends at once, running nothing. 409 if it had ended before."""
+    return await _answered(lambda: _with(runtime, request, lambda client: client.terminate(execution_id)))
+
+
+async def purge(runtime: Runtime, execution_id: str) -> Response:
+    """DELETE executions/{id}: delete what is stored of an execution that has ended. 409 while it runs."""
+
+    async def work() -> Response:
+        await runtime.client.purge(execution_id)
+        return Response(204, "", {"Content-Type": "application/json"})
+
+    return await _answered(work)
+
+
+async def list_executions(runtime: Runtime, request: Request) -> Response:
+    """GET executions: the newest first. `?workflow=`, `?status=running|complete`, `?outcome=`, `?stuck=true` (suspended
+    with a cause), `?limit=`, and `?continuation=` from the answer before."""
+
+    async def work() -> Response:
+        query = request.query
+        for name, values in _LISTED.items():
+            if values and query.get(name, values[0]) not in values:
+                detail = f"{name} is {' or '.join(values)}, not {query[name][:80]!r}"
+                raise _Problem(400, "The request is not valid", detail)
+        if unknown := sorted(query.keys() - _LISTED.keys() - _OF_THE_PLATFORM):
+            detail = f"{unknown[0][:80]!r} is not one of {', '.join(_LISTED)}"
+            raise _Problem(400, "The request is not valid", detail)
+        for name, text in query.items():
+            if not _is_storable(text):
+                raise _Problem(400, "The request is not valid", f"{name} holds half a character")
+        limit = query.get("limit", "50")
+        if not re.fullmatch("[0-9]{1,3}", limit) or not 1 <= int(limit) <= 500:
+            raise _Problem(400, "The request is not valid", f"limit is a number from 1 to 500, not {limit[:20]!r}")
+        stuck = query.get("stuck") == "true"
+        filter = Filter(query.get("workflow"), query.get("status"), query.get("outcome"), stuck)
+        page = await runtime.client.list(filter, int(limit), _from_url(query.get("continuation")))
+        described = [describe(Status(execution, execution.completed_result)) for execution in page.executions]
+        body = {"executions": described} | ({"continuation": _for_url(page.continuation)} if page.continuation else {})
+        return Response(200, json.dumps(body, ensure_ascii=False), {"Content-Type": "application/json"})
+
+    return await _answered(work)
+
+
+async def health(runtime: Runtime) -> Response:
+    """GET health: 200, `ok` or (something is late, or waits for a person) `attention`; 503 if there is no store."""
+
+    async def work() -> Response:
+        found = await runtime.client.health()
+        body = {
+            "status": "ok" if found.is_well else "attention",
+            "overdueSeconds": round(found.overdue.total_seconds(), 1),
+            "stuck": dict(found.stuck),
+        }
+        return Response(200, json.dumps(body), {"Content-Type": "application/json"})
+
+    return await _answered(work)
+
+
+async def send(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
+    """POST executions/{id}/channels/{name}: the body is one more value. With an `Idempotency-Key` header, sending it
+    again changes nothing."""
+
+    async def work(client: Client) -> Status:
+        key = request.headers.get("idempotency-key") or None
+        return await client.send_json(execution_id, name, _json_text(request), key=key)
+
+    return await _answered(lambda: _with(runtime, request, work, 202))
+
+
+async def complete_deferred(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
+    """POST executions/{id}/deferreds/{name}: the body is the value. The same value again is a success; another one is
+    a 409 that shows the first."""
+
+    async def work(client: Client) -> Status:
+        return await client.complete_json(execution_id, name, _json_text(request))
+
+    return await _answered(lambda: _with(runtime, request, work))
+
+
+async def deferred_token(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
+    """GET executions/{id}/deferreds/{name}/token: a signed token for that deferred, and the address that takes it from
+    whoever holds it."""
+
+    async def work() -> Response:
+        keys = _signing_keys(runtime)
+        status = await runtime.client.poll(execution_id)
+        if Deferred.named(name) is None:
+            raise UnknownDeferred(f"no deferred is named {name!r}")
+        token = tokens.sign(tokens.encode(tokens.Target(status.execution.workflow, execution_id, name)), keys)
+        body = {"token": token, "url": f"{_base(request.url)}/deferreds/{token}"}
+        return Response(200, json.dumps(body), {"Content-Type": "application/json"})
+
+    return await _answered(work)
+
+
+async def complete_by_token(runtime: Runtime, request: Request, token: str) -> Response:
+    """POST deferreds/{token}: as completing the deferred by name, for whoever holds a signed token of it."""
+
+    async def work() -> Response:
+        target = tokens.verify(token, _signing_keys(runtime))
+        await runtime.client.complete_json(target.execution_id, target.deferred, _json_text(request))
+        return Response(204, "", {"Content-Type": "application/json"})
+
+    return await _answered(work)
+
+
+def _signing_keys(runtime: Runtime) -> tuple[str, ...]:
+    if not runtime.settings.signing_keys:
+        raise _Problem(404, "No signed tokens", "this app has no ENGINE_SIGNING_KEY: it neither gives nor takes tokens")
+    return runtime.settings.signing_keys
+
+
+async def _with(
+    runtime: Runtime, request: Request, work: Callable[[Client], Awaitable[Status]], code: int = 200
+) -> Response:
+    return _answer(request, await work(runtime.client), code)
+
+
+async def _answered(work: Callable[[], Awaitable[Response]]) -> Response:
+    try:
+        return await work()
+    except _Problem as problem:
+        return _problem(problem.status, problem.title, problem.detail, **problem.more)
+    except InvalidInput as error:
+        fields = [{"field": name, "problem": what} for name, what in error.fields]
+        malformed = any(name in ("executionId", "token") for name, _ in error.fields)
+        return _problem(400 if malformed else 422, "The input is not valid", str(error), fields=fields)
+    except (UnknownWorkflow, UnknownExecution, UnknownDeferred) as error:
+        return _problem(404, "Not found", str(error))
+    except AlreadyResolved as error:
+        return _problem(409, "Already resolved with another value", str(error), first=json.loads(error.first))
+    except AlreadyCompleted as error:
+        return _problem(409, "Already ended", str(error))
+    except NotEnded as error:
+        return _problem(409, "Not to be purged yet", str(error))
+    except ClientError as error:
+        return _problem(400, "The request can't be met", str(error))
+    except StoreError as error:
+        _log.error("the store can't be reached: %s", error)
+        return _problem(503, "The store can't be reached", "try again in a moment", headers={"Retry-After": "2"})
+
+
+def _for_url(continuation: str) -> str:
+    return base64.urlsafe_b64encode(continuation.encode()).decode().rstrip("=")
+
+
+def _from_url(continuation: str | None) -> str | None:
+    if continuation is None:
+        return None
+    try:
+        return base64.b64decode(continuation + "=" * (-len(continuation) % 4), altchars=b"-_", validate=True).decode()
+    except ValueError:
+        raise _Problem(400, "The request is not valid", "the continuation is not from an answer before") from None
+
+
+def _is_storable(text: str) -> bool:
+    """Lone surrogates can't be written as UTF-8."""
+    return text == text.encode("utf-8", "replace").decode()
+
+
+def _problem(status: int, title: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+    return Response(
+        status, json.dumps(body, ensure_ascii=False), {"Content-Type": "application/problem+json", **(headers or {})}
+    )
+
+
+def _answer(request: Request, status: Status, code: int) -> Response:
+    location = f"{_base(request.url)}/executions/{status.execution.execution_id}"
+    headers = {"Content-Type": "application/json"}
+    if code == 202:
+        headers |= {"Location": location, "Retry-After": "1"}
+    return Response(code, json.dumps(describe(status) | {"links": _links(location)}, ensure_ascii=False), headers)
+
+
+def describe(status: Status) -> dict[str, Any]:
+    """An execution as the outside sees it, in plain JSON data. What is not there is left out."""
+    execution = status.execution
+    due = execution.due_at if execution.suspended else None
+    described = {
+        "executionId": execution.execution_id,
+        "workflow": execution.workflow,
+        "version": execution.version,
+        "status": execution.status,
+        "outcome": execution.outcome,
+        "suspended": execution.suspended,
+        "interrupted": execution.interrupted,
+        "cause": _shown(execution.cause),
+        "error": _shown(execution.error),
+        "compensationErrors": [_shown(error) for error in execution.compensation_errors] or None,
+        "tags": execution.tags or None,
+        "createdAt": isoformat(execution.created_at),
+        "updatedAt": isoformat(execution.updated_at),
+        "completedAt": isoformat(execution.completed_at) if execution.completed_at else None,
+        "dueAt": isoformat(due) if due else None,
+    }
+    described = {name: value for name, value in described.items() if value is not None}
+    if execution.outcome == "completed":
+        described["result"] = json.loads(status.result) if status.result is not None else None
+    return described
+
+
+def _shown(error: ErrorRecord | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    shown = {"type": error.type, "message": error.message, "cause": _shown(error.cause)}
+    if error.data is not None:
+        shown["data"] = json.loads(error.data)
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def _links(location: str) -> dict[str, str]:
+    return {
+        "self": location,
+        "interrupt": f"{location}/interrupt",
+        "resume": f"{location}/resume",
+        "terminate": f"{location}/terminate",
+        "deferreds": f"{location}/deferreds/{{name}}",
+        "channels": f"{location}/channels/{{name}}",
+    }
+
+
+def _base(url: str) -> str:
+    path = url.partition("?")[0]
+    for place in ("/workflows/", "/executions/"):
+        if place in path:
+            return path[: path.index(place)]
+    return path.rstrip("/")
+
+
+def _ended(status: Status) -> str:
+    return f"has ended as {status.execution.outcome}"
+
+
+def _wait(request: Request) -> timedelta | None:
+    text = request.query.get("wait")
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        raise _Problem(
+            400, "The request is not valid", f"wait is a number of seconds from 0 to {MAX_WAIT_SECONDS}, not {text!r}"
+        )
+    return timedelta(seconds=seconds)
+
+
+def _json_text(request: Request) -> str:
+    if len(request.body) > MAX_VALUE_BYTES:
+        raise _Problem(
+            413, "The body is too large", f"it has {len(request.body):,} bytes; the limit is {MAX_VALUE_BYTES:,}"
+        )
+    try:
+        text = request.body.decode("utf-8")
+        if text.strip():
+            json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise _Problem(400, "The body is not JSON", str(error)) from None
+    return text
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

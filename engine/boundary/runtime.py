@@ -1,0 +1,109 @@
+"""The composition root: settings to store, registry, worker and client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from engine.boundary.client import Client
+from engine.core.declarations import Workflow
+from engine.core.registry import Registry
+from engine.driving.worker import Worker
+from engine.ground.clock import Clock, SystemClock
+from engine.ground.settings import Settings
+from engine.guard import check
+from engine.store.base import Store
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.feed import ChangeFeed
+from engine.store.sqlite.store import SqliteStore
+
+_log = logging.getLogger("engine")
+
+DEFAULT_FILE = ".data/workflows.sqlite"
+
+
+class Runtime:
+    """The engine in one process. Build it at import; its store is opened on the running loop, at first use.
+
+    `workflows` are those that this app runs; a bad declaration among them raises here, so that the app doesn't start.
+    `store` makes the store, when it is first needed.
+    """
+
+    def __init__(
+        self,
+        workflows: Sequence[Workflow[Any, Any]],
+        store: Callable[[], Store],
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.registry = Registry(workflows)
+        self.settings = settings or Settings()
+        self._make_store = store
+        self._clock = clock or SystemClock()
+        self._parts: tuple[Store, Worker, Client] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @classmethod
+    def from_environment(cls, workflows: Sequence[Workflow[Any, Any]], environment: Mapping[str, str]) -> Runtime:
+        """The runtime that the app's settings describe: a Cosmos DB account if they name one (see
+        `engine.store.cosmos.account`), or else a SQLite file, `ENGINE_SQLITE_FILE`. Raises ValueError that names a
+        setting which makes no sense."""
+        if environment.get("AZURE_FUNCTIONS_ENVIRONMENT") == "Development":
+            for finding in check(workflows):
+                _log.warning("%s", finding)
+        return cls(workflows, _store(environment), Settings.from_environment(environment))
+
+    @property
+    def store(self) -> Store:
+        """The store, opened."""
+        return self._open()[0]
+
+    @property
+    def worker(self) -> Worker:
+        """What drives executions in this process."""
+        return self._open()[1]
+
+    @property
+    def client(self) -> Client:
+        """What starts executions and speaks to them."""
+        return self._open()[2]
+
+    async def change_feed(self) -> ChangeFeed:
+        """The store's change feed, for a host that has to read it itself."""
+        return self.store.change_feed()
+
+    def drain(self) -> None:
+        """Claim no more, and let go between two steps: this process is about to be closed."""
+        if self._parts is not None:
+            self._parts[1].drain()
+
+    async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
+        """Let go of every execution, and of the store."""
+        if self._parts is not None:
+            store, worker, _ = self._parts
+            await worker.close(grace)
+            await store.close()
+            self._parts = None
+
+    def _open(self) -> tuple[Store, Worker, Client]:
+        loop = asyncio.get_running_loop()
+        if self._parts is None or self._loop is not loop:
+            store = self._make_store()
+            worker = Worker(store, self.registry, self.settings, self._clock)
+            self._parts = store, worker, Client(store, self.registry, self.settings, self._clock, worker)
+            self._loop = loop
+        return self._parts
+
+
+def _store(environment: Mapping[str, str]) -> Callable[[], Store]:
+    account = CosmosAccount.from_environment(environment)
+    if account is None:
+        path = environment.get("ENGINE_SQLITE_FILE") or DEFAULT_FILE
+        return lambda: SqliteStore(path)
+    # The SDK takes longer to import than everything else; who has no account needn't wait for it.
+    from engine.store.cosmos.store import CosmosStore
+
+    return lambda: CosmosStore(account)

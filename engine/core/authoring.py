@@ -1,0 +1,226 @@
+"""The words that authors use: `@workflow` and `@activity`, and what both offer while their code runs."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, ParamSpec, TypeVar, overload
+
+from engine.core.activity_info import ActivityInfo, current_info
+from engine.core.declarations import Activity, Workflow, current_run
+from engine.core.options import DEFAULT_PARALLEL, Options
+from engine.core.retry import Retry
+from engine.core.run import Run
+from engine.values.outcome import Outcome
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _ActivityWords:
+    """`@activity`, and `activity.info()` inside of one."""
+
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Activity[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Activity[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: timedelta | None = None,
+        raises: Sequence[type[BaseException]] = (),
+    ) -> _ActivityDecorator: ...
+    def __call__(  # type: ignore[misc]
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: timedelta | None = None,
+        raises: Sequence[type[BaseException]] = (),
+    ) -> Any:
+        """Make a function, async or not, an activity: a step that runs at least once and whose result is stored.
+
+        name: what the history calls it; the function's own name unless given. Never change it while executions run.
+        retry: when a failed attempt is repeated; never, unless given.
+        timeout: of one attempt; none, unless given. A sync function can't be stopped: its late result is ignored.
+        raises: exception classes that come back as themselves. `Failure` subclasses do so anyway.
+        """
+        decorator = _ActivityDecorator(name, retry, timeout, raises)
+        return decorator if function is None else decorator(function)
+
+    def info(self) -> ActivityInfo:
+        """The execution, step, attempt and idempotency key of the activity that is running. Raises RuntimeError
+        outside of one."""
+        return current_info()
+
+
+class _ActivityDecorator:
+    def __init__(
+        self,
+        name: str | None,
+        retry: Retry | None,
+        timeout: timedelta | None,
+        raises: Sequence[type[BaseException]],
+    ) -> None:
+        self._options = (name, retry, timeout, raises)
+
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Activity[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Activity[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Activity[Any, Any]:
+        return Activity(function, *self._options)
+
+
+class _WorkflowWords:
+    """`@workflow`, and what a workflow's code may use in place of what a replay can't repeat."""
+
+    logger: logging.LoggerAdapter[logging.Logger]
+    """Writes each line of a workflow once, however often its code is replayed."""
+
+    def __init__(self) -> None:
+        self.logger = _WorkflowLogger(logging.getLogger("engine.workflow"))
+
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Workflow[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        name: str | None = None,
+        version: str = "1",
+        idempotency_key: Callable[..., str] | None = None,
+        max_parallel: int = DEFAULT_PARALLEL,
+        tags: Mapping[str, str] | None = None,
+        suspend_on_failure: bool = False,
+        time_limit: timedelta | None = None,
+        retention: timedelta | None = None,
+    ) -> Callable[[Callable[P, Awaitable[R]]], Workflow[P, R]]: ...
+    def __call__(  # type: ignore[misc]
+        self,
+        function: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        version: str = "1",
+        idempotency_key: Callable[..., str] | None = None,
+        max_parallel: int = DEFAULT_PARALLEL,
+        tags: Mapping[str, str] | None = None,
+        suspend_on_failure: bool = False,
+        time_limit: timedelta | None = None,
+        retention: timedelta | None = None,
+    ) -> Any:
+        """Make an async function of one payload (or none) a workflow.
+
+        name: what executions call it; the function's own name unless given. Letters, digits, `_` and `.`.
+        version: executions go on with the version they were started with; register both while both are needed.
+        idempotency_key: makes of the payload what it is about; starting twice with one key is starting once.
+        max_parallel: activities of one execution that run at a time.
+        tags: texts by name, shown with each of its executions.
+        suspend_on_failure: an activity that fails for good suspends the execution, and `resume` runs it again.
+        time_limit: after which an execution is cancelled, compensated and failed with a TimeoutError.
+        retention: how long a finished execution is kept, at least a minute; zero: for ever. Not given, it is what the
+            settings say: 30 days. For that time, starting it again finds it instead of running it twice.
+        """
+        options = Options(max_parallel, {} if tags is None else tags, suspend_on_failure, time_limit, retention)
+
+        def decorate(function: Callable[..., Awaitable[Any]]) -> Workflow[Any, Any]:
+            return Workflow(function, name, version, idempotency_key, options)
+
+        return decorate if function is None else decorate(function)
+
+    def now(self) -> datetime:
+        """The time of the event that the workflow saw last, in UTC. The same in every replay."""
+        return _run("workflow.now()").now
+
+    def random(self) -> random.Random:
+        """Random numbers that are the same in every replay of this execution."""
+        return _run("workflow.random()").random
+
+    def uuid4(self) -> uuid.UUID:
+        """A random UUID that is the same in every replay, and different at each call."""
+        return uuid.UUID(int=_run("workflow.uuid4()").random.getrandbits(128), version=4)
+
+    def execution_id(self) -> str:
+        """The id of this execution."""
+        return _run("workflow.execution_id()").execution_id
+
+    def cause(self) -> BaseException | None:
+        """In a compensation or finalizer: what the workflow failed with, CancelledError if it was interrupted, None if
+        it ended well."""
+        return _run("workflow.cause()").cause
+
+    def as_completed(self, awaitables: Iterable[Awaitable[R]], *, timeout: float | None = None) -> Iterator[Any]:
+        """As `asyncio.as_completed`, which starts bare coroutines in the order of their memory addresses; this one
+        starts them in the order given."""
+        _run("workflow.as_completed()")
+        return asyncio.as_completed([asyncio.ensure_future(a) for a in awaitables], timeout=timeout)
+
+
+class _WorkflowLogger(logging.LoggerAdapter[logging.Logger]):
+    def __init__(self, logger: logging.Logger) -> None:
+        super().__init__(logger, {})
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        run: Run | None = current_run()
+        if run is None:
+            self.logger.log(level, msg, *args, **kwargs)
+        else:
+            run.write_log(level, str(msg), args, kwargs.get("extra"))
+
+
+def _run(what: str) -> Run:
+    run: Run | None = current_run()
+    if run is None:
+        raise RuntimeError(f"{what} is for the code of a workflow")
+    return run
+
+
+def compensate(undo: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Have `undo(*args, **kwargs)` run if the workflow fails or is interrupted: the newest first, each durable.
+
+    One that fails is recorded with the outcome, and the others still run. For the code of a workflow.
+    """
+    run = _run("compensate()")
+    if not callable(undo):
+        raise TypeError(
+            f"compensate() takes a function and its arguments, compensate(refund, payment), not {_given(undo)}"
+        )
+    run.compensate(lambda: _awaitable(undo(*args, **kwargs), f"compensate({_name_of(undo)}, …)"))
+
+
+def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:
+    """Have the async function `last` run once at the very end, after compensations, with the outcome that the
+    workflow comes to. It may call activities. Not run at suspension, nor by `terminate`."""
+    run = _run("finalizer()")
+    if not callable(last):
+        raise TypeError(f"finalizer() takes an async function of the outcome, not {last!r}")
+    run.finalize(lambda outcome: _awaitable(last(outcome), f"finalizer({_name_of(last)})"))
+
+
+def _awaitable(made: Any, call: str) -> Awaitable[Any]:
+    if not inspect.isawaitable(made):
+        raise TypeError(f"{call} takes an activity or an async function; this one gave a {type(made).__name__}")
+    return made
+
+
+def _given(argument: object) -> str:
+    return "the coroutine of a call" if inspect.iscoroutine(argument) else repr(argument)
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__name__", function))
+
+
+activity = _ActivityWords()
+workflow = _WorkflowWords()

@@ -1,0 +1,376 @@
+"""What an author declares: activities, workflows, deferreds. Nothing here runs anything by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+
+from engine.core.loop import DurableLoop
+from engine.core.options import Options
+from engine.core.retry import NEVER, Retry
+from engine.ground import tokens
+from engine.ground.errors import EncodingError, InvalidInput
+from engine.ground.names import checked_name, execution_id
+from engine.values.codec import Codec, Signature, type_hints
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Steps(Protocol):
+    """What a definition asks of the run whose code uses it."""
+
+    def perform(self, activity: Activity[Any, Any], args: Any, kwargs: Any) -> Coroutine[Any, Any, Any]: ...
+
+    def receive(self, deferred: Deferred[Any]) -> Coroutine[Any, Any, Any]: ...
+
+    def descend(
+        self, workflow: Workflow[Any, Any], payload: Any, waits: bool, abandon: bool
+    ) -> Coroutine[Any, Any, Any]: ...
+
+    def take(self, channel: Channel[Any]) -> Coroutine[Any, Any, Any]: ...
+
+
+class StandIns(Protocol):
+    """What runs in place of activities' own functions, in tests."""
+
+    def function_of(self, activity: Activity[Any, Any]) -> Callable[..., Any]: ...
+
+    def is_async(self, activity: Activity[Any, Any]) -> bool: ...
+
+
+stand_ins: contextvars.ContextVar[StandIns | None] = contextvars.ContextVar("stand_ins", default=None)
+"""In the context of a driver: what its activities run, if not their own functions."""
+
+
+def current_run() -> Any:
+    """The run whose code is being executed, or None outside of workflow code."""
+    loop = asyncio._get_running_loop()
+    return loop.owner if isinstance(loop, DurableLoop) else None
+
+
+class Activity(Generic[P, R]):
+    """A function that a workflow calls as a durable step. Made by `@activity`.
+
+    Called in a workflow it is a step: awaited once, run at least once, its result stored. Called anywhere else it is
+    the plain function.
+    """
+
+    _names: ClassVar[set[str]] = set()
+
+    def __init__(
+        self,
+        function: Callable[P, R] | Callable[P, Awaitable[R]],
+        name: str | None,
+        retry: Retry | None,
+        timeout: timedelta | None,
+        raises: Sequence[type[BaseException]],
+    ) -> None:
+        generates = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
+        if not inspect.isroutine(function) or generates:
+            hint = ": it has a yield, which makes it a generator" if generates else ""
+            raise TypeError(f"@activity takes a function or an async function, not {function!r}{hint}")
+        if retry is not None and not isinstance(retry, Retry):
+            raise TypeError(f"retry= takes a Retry, such as Retry(max_attempts=3), not {retry!r}")
+        if timeout is not None and not isinstance(timeout, timedelta):
+            raise TypeError(f"the timeout of an activity is a timedelta, not {timeout!r}")
+        if timeout is not None and timeout <= timedelta(0):
+            raise ValueError(f"the timeout of an activity is more than zero, not {timeout}")
+        if not isinstance(raises, Sequence):
+            raise TypeError(f"raises= takes a list of exception classes, not {raises!r}")
+        for declared in raises:
+            if not (isinstance(declared, type) and issubclass(declared, Exception)) or issubclass(
+                declared, StopIteration | StopAsyncIteration
+            ):
+                raise TypeError(f"raises= takes exception classes that a coroutine may raise, not {declared!r}")
+        functools.update_wrapper(cast(Any, self), function)
+        self.original = function
+        self.name = checked_name(name or function.__name__, "activity")
+        self.retry = retry or NEVER
+        self.timeout = timeout
+        self.raises = tuple(raises)
+        self._is_async = inspect.iscoroutinefunction(function)
+        self._shown = repr(self)
+        Activity._names.add(self.name)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What an attempt runs: the author's function, or what stands in for it in a test."""
+        others = stand_ins.get()
+        return self.original if others is None else others.function_of(self)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `function` is async; if it isn't, it runs in a thread."""
+        others = stand_ins.get()
+        return self._is_async if others is None else others.is_async(self)
+
+    @functools.cached_property
+    def signature(self) -> Signature:
+        """How arguments and result are stored. Built at first use, when every annotation can be resolved."""
+        return Signature(self.original, f"activity {self.name}")
+
+    @classmethod
+    def names(cls) -> set[str]:
+        """The names of all activities that were declared in this process."""
+        return set(cls._names)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        run = current_run()
+        if run is None:
+            return cast(Coroutine[Any, Any, R], self.original(*args, **kwargs))
+        return _named(cast(Steps, run).perform(self, args, kwargs), self._shown)
+
+    def __repr__(self) -> str:
+        return f"<activity {self.name}>"
+
+
+class Deferred(Generic[R]):
+    """A value that comes from outside, awaited in a workflow as often as one likes: `decision = await approval`.
+
+    It is resolved once for each execution, by whoever completes it: the first value wins, whether it comes before the
+    workflow waits or after. `name` is unique in an app; `type` is what it brings.
+    """
+
+    _declared: ClassVar[dict[str, Deferred[Any]]] = {}
+
+    @overload
+    def __init__(self, name: str, type: type[R]) -> None: ...
+    @overload
+    def __init__(self: Deferred[Any], name: str, type: Any = Any) -> None: ...
+    def __init__(self, name: str, type: Any = Any) -> None:
+        self.name = checked_name(name, "deferred")
+        self.type = type
+        self.codec = Codec(type, f"the value of deferred {name}")
+        other = Deferred._declared.setdefault(name, self)
+        if repr(other.type) != repr(type):
+            raise ValueError(
+                f"deferred {name!r} is declared twice, as {other.type!r} and as {type!r}: "
+                "a name means one type in an app"
+            )
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of all that were declared."""
+        return sorted(cls._declared)
+
+    @classmethod
+    def named(cls, name: str) -> Deferred[Any] | None:
+        """The deferred that was declared under that name, or as one of many under the name before its bracket."""
+        found = cls._declared.get(name)
+        if found is None and name.endswith("]"):
+            kind, bracket, key = name[:-1].partition("[")
+            with contextlib.suppress(ValueError):
+                found = cls._declared[kind][key] if bracket and kind in cls._declared else None
+        return found
+
+    def __getitem__(self, key: object) -> Deferred[R]:
+        """One of many of its kind, as `approval[item.id]`: a deferred of its own, with the same type."""
+        name = f"{self.name}[{key}]"
+        one = Deferred.__new__(Deferred)
+        one.name, one.type, one.codec = checked_name(name, "deferred", numbered=False), self.type, self.codec
+        return one
+
+    def token(self) -> str:
+        """The token by which the outside completes it, for this execution. For the code of a workflow."""
+        run = current_run()
+        if run is None:
+            raise RuntimeError("token() is for the code of a workflow; elsewhere it is token_for(workflow, payload)")
+        return tokens.encode(tokens.Target(run.workflow.name, run.execution_id, self.name))
+
+    def token_for(self, workflow: Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> str:
+        """The same token from outside, also before the execution is started: by the idempotency key, given or derived
+        from the payload. Raises ValueError if there is none."""
+        key = key if key is not None else workflow.key_of(workflow.stored_payload(payload)[1])
+        if key is None:
+            raise ValueError(f"workflow {workflow.name} derives no idempotency key: give one")
+        return tokens.encode(tokens.Target(workflow.name, execution_id(workflow.name, key), self.name))
+
+    async def wait(self) -> R:
+        """Its value, as a coroutine: for `create_task`, `asyncio.wait` and the like."""
+        run = current_run()
+        if run is None:
+            raise RuntimeError(f"deferred {self.name!r} can only be awaited in a workflow")
+        value: R = await cast(Steps, run).receive(self)
+        return value
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        return self.wait().__await__()
+
+    def __repr__(self) -> str:
+        return f"<deferred {self.name}>"
+
+
+class Channel(Generic[R]):
+    """Many values from outside under one name, in the order in which they came, each received once.
+
+        async for event in events: ...          # or: event = await events.receive()
+
+    `name` is unique in an app; `type` is what it brings.
+    """
+
+    _declared: ClassVar[dict[str, Channel[Any]]] = {}
+
+    @overload
+    def __init__(self, name: str, type: type[R]) -> None: ...
+    @overload
+    def __init__(self: Channel[Any], name: str, type: Any = Any) -> None: ...
+    def __init__(self, name: str, type: Any = Any) -> None:
+        self.name = checked_name(name, "channel")
+        self.type = type
+        self.codec = Codec(type, f"a value of channel {name}")
+        other = Channel._declared.setdefault(name, self)
+        if repr(other.type) != repr(type):
+            raise ValueError(f"channel {name!r} is declared twice, as {other.type!r} and as {type!r}")
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of all that were declared."""
+        return sorted(cls._declared)
+
+    @classmethod
+    def named(cls, name: str) -> Channel[Any] | None:
+        """The channel that was declared under that name."""
+        return cls._declared.get(name)
+
+    async def receive(self) -> R:
+        """The next value, once there is one."""
+        run = current_run()
+        if run is None:
+            raise RuntimeError(f"channel {self.name!r} can only be received from in a workflow")
+        value: R = await cast(Steps, run).take(self)
+        return value
+
+    def __aiter__(self) -> Channel[R]:
+        return self
+
+    async def __anext__(self) -> R:
+        return await self.receive()
+
+    def __repr__(self) -> str:
+        return f"<channel {self.name}>"
+
+
+class Workflow(Generic[P, R]):
+    """An async function that survives crashes, deployments and waiting. Made by `@workflow`."""
+
+    def __init__(
+        self,
+        function: Callable[P, Awaitable[R]],
+        name: str | None,
+        version: str,
+        idempotency_key: Callable[..., str] | None,
+        options: Options,
+    ) -> None:
+        if not inspect.iscoroutinefunction(function):
+            hint = ": it has a yield, which makes it a generator" if inspect.isasyncgenfunction(function) else ""
+            raise TypeError(f"@workflow takes an async function, not {function!r}{hint}")
+        parameters = list(inspect.signature(function).parameters.values())
+        if len(parameters) > 1 or any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
+            raise TypeError(f"workflow {function.__name__} takes one payload or none: put several values in one model")
+        if not isinstance(version, str) or not version:
+            raise TypeError(f"the version of workflow {function.__name__} is text and not empty, not {version!r}")
+        if idempotency_key is not None and not callable(idempotency_key):
+            raise TypeError(
+                f"idempotency_key= takes a function of the payload, as in lambda order: order.id, not "
+                f"{idempotency_key!r}"
+            )
+        functools.update_wrapper(cast(Any, self), function)
+        self.function = function
+        self.name = checked_name(name or function.__name__, "workflow")
+        if not re.fullmatch(r"[\w.]+", self.name):
+            raise ValueError(f"the name of a workflow has letters, digits, '_' and '.' only, not {self.name!r}")
+        self.version = version
+        self.idempotency_key = idempotency_key
+        self.options = options
+        self.takes_payload = bool(parameters)
+        self.optional_payload = bool(parameters) and parameters[0].default is not inspect.Parameter.empty
+
+    @functools.cached_property
+    def payload(self) -> Codec:
+        """How the payload is stored."""
+        parameters = list(inspect.signature(self.function).parameters)
+        hints = type_hints(self.function, f"workflow {self.name}")
+        annotation = hints.get(parameters[0], inspect.Parameter.empty) if parameters else None
+        return Codec(annotation, f"the payload of workflow {self.name}")
+
+    @functools.cached_property
+    def result(self) -> Codec:
+        """How the result is stored."""
+        hints = type_hints(self.function, f"workflow {self.name}")
+        return Codec(hints.get("return", inspect.Parameter.empty), f"the result of workflow {self.name}")
+
+    def arguments(self, payload: str) -> tuple[Any, ...]:
+        """The function's arguments for a stored payload. Raises DecodingError."""
+        if not self.takes_payload or (self.optional_payload and payload == "null"):
+            return ()
+        return (self.payload.decode(payload),)
+
+    def key_of(self, payload: Any) -> str | None:
+        """The idempotency key that the workflow derives from a payload, or None if it declares none. Raises
+        InvalidInput where it can't."""
+        if self.idempotency_key is None:
+            return None
+        try:
+            key = self.idempotency_key(payload) if self.takes_payload else self.idempotency_key()
+        except Exception as error:
+            raise InvalidInput(f"workflow {self.name} can't derive its idempotency key: {error!r}") from error
+        if not isinstance(key, str) or not key:
+            raise InvalidInput(f"the idempotency key of workflow {self.name} is text and not empty, not {key!r}")
+        return key
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        run = current_run()
+        if run is None:
+            return self.function(*args, **kwargs)
+        return self._descend(run, args, kwargs, waits=True, abandon=False)
+
+    def child(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        """As a plain call in a workflow, but for a child that lives on when its parent ends."""
+        return self._descend(self._inside("child"), args, kwargs, waits=True, abandon=True)
+
+    def start(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, str]:
+        """Start a child without waiting for its end. Returns its execution id. For the code of a workflow; elsewhere
+        it is `client.start`."""
+        return self._descend(self._inside("start"), args, kwargs, waits=False, abandon=True)
+
+    def stored_payload(self, payload: Any) -> tuple[str, Any]:
+        """The JSON text of a payload, and the value that the workflow sees. Raises EncodingError, TooLarge."""
+        if not self.takes_payload:
+            if payload is not None:
+                raise EncodingError(f"workflow {self.name} takes no payload, and is given a {type(payload).__name__}")
+            return "null", None
+        return self.payload.round_trip(payload)
+
+    def _inside(self, word: str) -> Any:
+        run = current_run()
+        if run is None:
+            raise RuntimeError(f"{self.name}.{word}() is for the code of a workflow")
+        return run
+
+    def _descend(
+        self, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any], waits: bool, abandon: bool
+    ) -> Coroutine[Any, Any, Any]:
+        try:
+            bound = inspect.signature(self.function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"workflow {self.name}: {error}") from None
+        bound.apply_defaults()
+        payload = next(iter(bound.arguments.values()), None)
+        return _named(cast(Steps, run).descend(self, payload, waits, abandon), repr(self))
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name} version {self.version}>"
+
+
+def _named(call: Coroutine[Any, Any, R], name: str) -> Coroutine[Any, Any, R]:
+    """The coroutine of a call, under the name by which Python warns if nobody awaits it."""
+    cast(Any, call).__qualname__ = name
+    return call

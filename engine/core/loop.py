@@ -1,0 +1,373 @@
+"""The event loop that workflow code runs on: asyncio's own primitives, made deterministic.
+
+Rules:
+1. One ready queue, first in first out. Nothing else decides what runs next: no socket, no thread, no clock.
+2. Time stands still within a turn. `time()` is the time of the event that was delivered last.
+3. `call_at` and `call_later` are durable timers: the owner of the loop hears of them and fires them.
+4. Tasks and futures hash by a number of the loop's own. asyncio keeps tasks in sets (`wait`, `as_completed`, the
+   abort of a TaskGroup), and would otherwise walk them in the order of their memory addresses.
+5. What a replay can't repeat raises NotDurable, and the loop remembers it: catching it doesn't make it durable.
+6. A turn is over when nothing is ready. Suspension is never an exception in the workflow's code.
+7. `close` drops parked tasks on this thread, at once, with the loop dead: whatever their `finally` blocks ask for is
+   not heard by anyone.
+
+The loop is stepped inside a running host loop, whose place as the running loop it takes for the length of a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import collections.abc
+import contextlib
+import contextvars
+import math
+import sys
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from typing import Any, Protocol
+
+from engine.ground.errors import Fault, NotDurable
+
+MAX_CALLBACKS_PER_TURN = 1_000_000
+"""A turn that runs more callbacks than this spins without waiting for anything."""
+
+_CURES = {
+    "run_in_executor": "asyncio.to_thread or run_in_executor: call a sync activity, which runs in a thread",
+    "create_connection": "opening a connection: do it in an activity",
+    "create_server": "opening a server: a workflow can't listen; wait for a Deferred instead",
+    "getaddrinfo": "a look-up of a host name: do it in an activity",
+    "subprocess_exec": "starting a process: do it in an activity",
+    "subprocess_shell": "starting a process: do it in an activity",
+    "call_soon_threadsafe": "a call from another thread: let the thread belong to an activity",
+    "run_until_complete": "running the loop from inside: await the coroutine",
+}
+
+_undead: list[Coroutine[Any, Any, Any]] = []
+"""Coroutines that answer each close by awaiting again. They are kept: freeing one would only wake it once more."""
+
+
+class Timers(Protocol):
+    """Who keeps the durable timers of a loop."""
+
+    def timer_opened(self, timer: DurableTimer) -> None: ...
+
+    def timer_closed(self, timer: DurableTimer) -> None: ...
+
+
+class DurableLoop(asyncio.AbstractEventLoop):
+    """A deterministic event loop. `now` is the time in seconds since the epoch; `owner` hears of timers."""
+
+    def __init__(self, now: float, owner: Timers) -> None:
+        self.now = now
+        self.fault: Fault | None = None
+        self.owner = owner
+        self._ready: collections.deque[asyncio.Handle] = collections.deque()
+        self._numbers = 0
+        self._alive: dict[int, _Guard] = {}
+        self._closed = False
+
+    # -- what the owner calls --
+
+    def run_until_idle(self) -> None:
+        """Run everything that is ready, and what that makes ready. Raises the fault, if there was one."""
+        with self._installed():
+            for _ in range(MAX_CALLBACKS_PER_TURN):
+                if not self._ready:
+                    break
+                handle = self._ready.popleft()
+                if not handle.cancelled():
+                    with contextlib.suppress(SystemExit, KeyboardInterrupt):  # its task has recorded it
+                        handle._run()
+            else:
+                self.fault = NotDurable("the workflow spins: it never waits for a step, a timer or a deferred")
+        if self.fault is not None:
+            raise self.fault
+
+    def fire(self, timer: DurableTimer) -> None:
+        """A timer's moment has come."""
+        self._ready.append(timer)
+
+    def declare(self, fault: Fault) -> Fault:
+        """Remember the first fault of the workflow's code, and give it back to be raised."""
+        self.fault = self.fault or fault
+        return fault
+
+    def close(self) -> None:
+        """Drop what is still parked. Nothing that it does on its way out has any effect through the loop."""
+        self._closed = True
+        self._ready.clear()
+        with self._installed():
+            while self._alive:  # a `finally` may start tasks of its own: they end before they begin
+                for number, guard in list(self._alive.items()):
+                    self._alive.pop(number, None)
+                    guard.drop()
+        self._ready.clear()
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    # -- what asyncio calls --
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        if math.isnan(when):
+            raise ValueError("a timer can't be set to NaN")
+        timer = DurableTimer(when, callback, args, self, context)
+        if self._closed:
+            return timer
+        if when <= self.now:
+            self._ready.append(timer)
+        else:
+            self.owner.timer_opened(timer)
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        if isinstance(handle, DurableTimer):
+            self.owner.timer_closed(handle)
+
+    def create_future(self) -> DurableFuture:
+        if (fault := _waits_on_strangers(sys._getframe(1), self)) is not None:
+            raise self.declare(fault)
+        return DurableFuture(self)
+
+    def create_task(  # type: ignore[override]
+        self,
+        coro: Coroutine[Any, Any, Any],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+        **_options: Any,
+    ) -> DurableTask:
+        if not asyncio.iscoroutine(coro):
+            raise TypeError(f"a coroutine was expected, got {coro!r}")
+        if _walks_a_set_of_coroutines(sys._getframe(1)):
+            coro.close()
+            raise self.declare(
+                NotDurable(
+                    "asyncio.as_completed over bare coroutines starts them in the order of their memory addresses; "
+                    "use workflow.as_completed, or make tasks of them first"
+                )
+            )
+        return DurableTask(self, coro, name, context)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Reports of exceptions that nobody awaited. They depend on the garbage collector, so they go nowhere."""
+
+    async def shutdown_asyncgens(self) -> None:
+        """Nothing to do: dropped generators are not woken."""
+
+    # -- inside --
+
+    def next_number(self) -> int:
+        """The number of the next task or future."""
+        self._numbers += 1
+        return self._numbers
+
+    def adopt(self, number: int, guard: _Guard) -> None:
+        """Hold a task's code until it ends. asyncio itself keeps only weak references to tasks."""
+        self._alive[number] = guard
+
+    def release(self, number: int) -> None:
+        self._alive.pop(number, None)
+
+    @contextlib.contextmanager
+    def _installed(self) -> Iterator[None]:
+        outer = asyncio._get_running_loop()
+        hooks = sys.get_asyncgen_hooks()
+        asyncio._set_running_loop(self)
+        # A generator that is dropped unfinished must not be closed by the host's loop, nor by anyone later.
+        sys.set_asyncgen_hooks(firstiter=lambda _: None, finalizer=lambda _: None)
+        try:
+            yield
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+            asyncio._set_running_loop(outer)
+
+
+class DurableFuture(asyncio.Future[Any]):
+    """A future that hashes by its number in the loop."""
+
+    def __init__(self, loop: DurableLoop) -> None:
+        self._number = loop.next_number()
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    __eq__ = object.__eq__
+
+
+class DurableTask(asyncio.Task[Any]):
+    """A task that hashes by its number in the loop, and whose code may wait only for what is durable."""
+
+    def __init__(
+        self,
+        loop: DurableLoop,
+        coro: Coroutine[Any, Any, Any],
+        name: str | None,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._number = loop.next_number()  # first: asyncio hashes the task while it builds it
+        self._log_destroy_pending = False
+        guard = _Guard(coro, loop, self._number)
+        super().__init__(guard, loop=loop, name=name or f"task-{self._number}", context=context)
+        loop.adopt(self._number, guard)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    __eq__ = object.__eq__
+
+
+class DurableTimer(asyncio.TimerHandle):
+    """A timer of a durable loop. `key` is its owner's."""
+
+    key: Any = None
+
+
+class _Guard(collections.abc.Coroutine[Any, Any, Any]):
+    """A task's coroutine, watched: it may wait only for the loop's own futures."""
+
+    __slots__ = ("_coro", "_loop", "_number")
+
+    def __init__(self, coro: Coroutine[Any, Any, Any], loop: DurableLoop, number: int) -> None:
+        self._coro = coro
+        self._loop = loop
+        self._number = number
+
+    def send(self, value: Any) -> Any:
+        try:
+            awaited = self._coro.send(value)
+        except BaseException:
+            self._loop.release(self._number)
+            raise
+        return self._checked(awaited)
+
+    def throw(self, *error: Any) -> Any:
+        try:
+            awaited = self._coro.throw(*error)
+        except BaseException:
+            self._loop.release(self._number)
+            raise
+        return self._checked(awaited)
+
+    def close(self) -> None:
+        self._loop.release(self._number)
+        self._coro.close()
+
+    def drop(self) -> None:
+        # Each close may run a `finally` up to its next await, which a dead loop never answers.
+        for _ in range(100):
+            try:
+                self._coro.close()
+            except RuntimeError as error:
+                if "ignored GeneratorExit" not in str(error):
+                    return
+            except BaseException:  # noqa: BLE001 - whatever the dropped code raises on its way out concerns nobody
+                return
+            else:
+                return
+        _undead.append(self._coro)
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._coro.__await__()
+
+    @property
+    def cr_code(self) -> Any:
+        return getattr(self._coro, "cr_code", None)
+
+    @property
+    def cr_frame(self) -> Any:
+        return getattr(self._coro, "cr_frame", None)
+
+    def _checked(self, awaited: Any) -> Any:
+        if awaited is None or (isinstance(awaited, asyncio.Future) and awaited.get_loop() is self._loop):
+            return awaited
+        return self.throw(self._loop.declare(_foreign(awaited)))
+
+
+def _foreign(awaited: Any) -> NotDurable:
+    return NotDurable(
+        f"the workflow awaited {_describe(awaited)}, which a replay can't repeat; do it in an activity, or wait for "
+        "the outside with a Deferred"
+    )
+
+
+def _describe(awaited: Any) -> str:
+    if isinstance(awaited, asyncio.Task):
+        return f"the task {awaited.get_name()!r} of another event loop"
+    if isinstance(awaited, asyncio.Future):
+        return "a future of another event loop"
+    return f"a foreign awaitable that yields {type(awaited).__name__}"
+
+
+def _walks_a_set_of_coroutines(frame: Any) -> bool:
+    # as_completed -> (set comprehension, or __init__ of its iterator) -> ensure_future -> create_task
+    for _ in range(4):
+        if frame is None or frame.f_globals.get("__name__") != "asyncio.tasks":
+            return False
+        code = frame.f_code
+        if code.co_name == "as_completed" or "_AsCompletedIterator" in getattr(code, "co_qualname", ""):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _waits_on_strangers(frame: Any, loop: DurableLoop) -> NotDurable | None:
+    # wait -> _wait, which asks for a future first of all
+    if frame.f_code.co_name != "_wait" or frame.f_globals.get("__name__") != "asyncio.tasks":
+        return None
+    waited: set[asyncio.Future[Any]] = frame.f_locals["fs"]
+    for future in waited:
+        if future.get_loop() is not loop:
+            return _foreign(future)
+    if len(waited) > 1 and not all(isinstance(future, DurableFuture | DurableTask) for future in waited):
+        return NotDurable(
+            "asyncio.wait over a gather() or a bare Future gives them back in the order of their memory addresses; "
+            "wait for a task of each, made of a coroutine that awaits it"
+        )
+    return None
+
+
+def _not_durable(name: str) -> Callable[..., Any]:
+    def refuse(self: DurableLoop, *_args: Any, **_kwargs: Any) -> Any:
+        what = _CURES.get(name, f"loop.{name}: a workflow's loop has no sockets, threads or processes; use an activity")
+        raise self.declare(NotDurable(f"a workflow can't use {what}"))
+
+    refuse.__name__ = name
+    return refuse
+
+
+for _name in dir(asyncio.AbstractEventLoop):
+    if not _name.startswith("_") and getattr(DurableLoop, _name) is getattr(asyncio.AbstractEventLoop, _name):
+        setattr(DurableLoop, _name, _not_durable(_name))

@@ -1,0 +1,85 @@
+"""What a workflow's code may wait for, log, and come to: the values that pass between a run and its driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from engine.core.declarations import Activity, Channel, Deferred, Workflow
+from engine.core.loop import DurableFuture, DurableTimer
+from engine.values.events import StepKind
+
+
+@dataclass(eq=False)
+class Step:
+    """Something that the code waits for."""
+
+    kind: StepKind
+    id: str
+    digest: str
+
+    @property
+    def key(self) -> tuple[StepKind, str]:
+        return self.kind, self.id
+
+
+@dataclass(eq=False)
+class ActivityStep(Step):
+    """A call of an activity. `attempts` have failed so far; the next one is due at `retry_at`, if that is set."""
+
+    activity: Activity[Any, Any]
+    arguments: dict[str, str]
+    future: DurableFuture
+    attempts: int = 0
+    retry_at: datetime | None = None
+
+
+@dataclass(eq=False)
+class TimerStep(Step):
+    """A timer of the loop, due at `due`."""
+
+    timer: DurableTimer
+    due: datetime
+
+
+@dataclass(eq=False)
+class DeferredStep(Step):
+    """A deferred that someone waits for."""
+
+    deferred: Deferred[Any]
+    waiters: list[DurableFuture] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class ChildStep(Step):
+    """A child workflow. `waits`: its end is waited for, not only its start; `abandon`: it outlives its parent;
+    `is_own`: it has no key, so nobody but this step can ask for it."""
+
+    workflow: Workflow[Any, Any]
+    payload: str
+    execution_id: str
+    waits: bool
+    abandon: bool
+    is_own: bool
+    future: DurableFuture
+    begun: bool = False
+
+
+@dataclass(eq=False)
+class ChannelStep(Step):
+    """A call for the next value of a channel."""
+
+    channel: Channel[Any]
+    future: DurableFuture
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line that the workflow logged in the turn of the event with that number."""
+
+    turn: int
+    level: int
+    message: str
+    args: tuple[Any, ...]
+    extra: dict[str, Any] | None

@@ -1,0 +1,97 @@
+"""The activities of one execution while it is driven: those that wait for a place or for their next attempt, and those
+that run, as tasks beside the driver's flow of control.
+
+A task only reports: what ended is taken from `next_ended`. A step that was dropped, or is no longer open when its turn
+comes, leaves no trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from datetime import datetime
+
+from engine.core.activity_info import ActivityInfo
+from engine.core.steps import ActivityStep
+from engine.driving.attempt import AttemptResult, run_attempt
+from engine.driving.resources import Resources
+from engine.store.documents import Execution
+
+
+class Activities:
+    """The attempts that a driver of `execution` makes, at most `limit` at a time. `changed` is set when one ends."""
+
+    def __init__(self, resources: Resources, execution: Execution, limit: int, changed: asyncio.Event) -> None:
+        self._resources = resources
+        self._execution = execution
+        self._limit = limit
+        self._changed = changed
+        self._waiting: dict[str, ActivityStep] = {}
+        self._later: dict[str, ActivityStep] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._ended: deque[tuple[ActivityStep, AttemptResult]] = deque()
+
+    @property
+    def are_running(self) -> bool:
+        """Whether any has begun, and its end wasn't taken yet."""
+        return bool(self._running)
+
+    @property
+    def are_idle(self) -> bool:
+        """Whether there is nothing to do before the next retry is due."""
+        return not (self._waiting or self._running or self._ended)
+
+    @property
+    def next_due(self) -> datetime | None:
+        """When the next retry is due."""
+        return min((step.retry_at for step in self._later.values() if step.retry_at is not None), default=None)
+
+    def add(self, step: ActivityStep) -> None:
+        """A step whose next attempt is to be made: at `retry_at`, or as soon as there is a place."""
+        (self._waiting if step.retry_at is None else self._later)[step.id] = step
+
+    def drop(self, step: ActivityStep) -> None:
+        """A step that the workflow gave up: what runs of it is cancelled."""
+        self._waiting.pop(step.id, None)
+        self._later.pop(step.id, None)
+        if (task := self._running.pop(step.id, None)) is not None:
+            task.cancel()
+
+    def wake(self, now: datetime) -> None:
+        """Move to those that wait for a place what is due by now."""
+        for step in [s for s in self._later.values() if s.retry_at is not None and s.retry_at <= now]:
+            step.retry_at = None
+            self._waiting[step.id] = self._later.pop(step.id)
+
+    def start(self, open: Mapping[str, ActivityStep]) -> None:
+        """Begin those that wait and are still open, as far as there are places."""
+        while self._waiting and len(self._running) < self._limit:
+            step = self._waiting.pop(next(iter(self._waiting)))
+            if open.get(step.id) is step:
+                self._running[step.id] = asyncio.create_task(self._perform(step))
+
+    def next_ended(self) -> tuple[ActivityStep, AttemptResult] | None:
+        """One that ended, in the order of their ends."""
+        if not self._ended:
+            return None
+        step, ended = self._ended.popleft()
+        self._running.pop(step.id, None)
+        return step, ended
+
+    def cancel(self) -> None:
+        """Cancel all that run, without a trace."""
+        for task in self._running.values():
+            task.cancel()
+        self._running.clear()
+
+    async def _perform(self, step: ActivityStep) -> None:
+        info = ActivityInfo(self._execution.execution_id, self._execution.workflow, step.id, step.attempts + 1)
+        try:
+            ended = await run_attempt(step, info, self._resources.clock, self._resources.threads)
+        except asyncio.CancelledError as error:
+            if self._running.get(step.id) is not asyncio.current_task():
+                raise  # the driver gave it up
+            ended = AttemptResult(error=error)  # the activity cancelled itself
+        self._ended.append((step, ended))
+        self._changed.set()

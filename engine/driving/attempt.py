@@ -1,0 +1,81 @@
+"""One attempt of one activity, on the host's loop or in a thread.
+
+Rules:
+1. Whatever the activity does, raises or returns becomes an AttemptResult. The driver never sees an exception of it.
+2. An attempt that is cancelled from outside (the lease is lost, the host stops) leaves no trace: it isn't a failure.
+3. An attempt that outlasts its timeout is cancelled, counts as failed, and isn't waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+from dataclasses import dataclass
+from typing import Any
+
+from engine.core.activity_info import ActivityInfo, current
+from engine.core.steps import ActivityStep
+from engine.ground.clock import Clock
+
+
+@dataclass(frozen=True)
+class AttemptResult:
+    """How an attempt ended: `value` is the result's JSON text."""
+
+    value: str | None = None
+    error: BaseException | None = None
+
+
+async def run_attempt(
+    step: ActivityStep, info: ActivityInfo, clock: Clock, threads: concurrent.futures.Executor
+) -> AttemptResult:
+    """Run the activity once. Raises CancelledError only if this task itself is cancelled."""
+    timeout = step.activity.timeout
+    begun, done = asyncio.Event(), asyncio.Event()
+    if timeout is None:
+        return await _run(step, info, threads, begun)
+    task = asyncio.ensure_future(_run(step, info, threads, begun))
+    task.add_done_callback(lambda _: begun.set())
+    task.add_done_callback(lambda _: done.set())
+    try:
+        await begun.wait()  # the time that a sync activity waits for a thread isn't its own
+        await clock.wait(done, timeout.total_seconds())
+    finally:
+        if not task.done():
+            task.cancel()
+    if not task.done():
+        return AttemptResult(error=TimeoutError(f"the attempt took longer than {timeout.total_seconds():g} s"))
+    return task.result()
+
+
+async def _run(
+    step: ActivityStep, info: ActivityInfo, threads: concurrent.futures.Executor, begun: asyncio.Event
+) -> AttemptResult:
+    activity, loop = step.activity, asyncio.get_running_loop()
+    current.set(info)
+    try:
+        args, kwargs = activity.signature.decode(step.arguments)
+        if activity.is_async:
+            begun.set()
+            result = await activity.function(*args, **kwargs)
+        else:
+            context, function = contextvars.copy_context(), activity.function
+
+            def call() -> Any:
+                loop.call_soon_threadsafe(begun.set)
+                try:
+                    return context.run(function, *args, **kwargs)
+                except StopIteration as error:  # a future can't carry it: the attempt would never end
+                    raise RuntimeError("the activity raised StopIteration") from error
+
+            result = await loop.run_in_executor(threads, call)
+        value, _ = activity.signature.result.round_trip(result)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return AttemptResult(error=error)
+    except BaseException as error:  # noqa: BLE001 - an activity's sys.exit() must not end the host
+        return AttemptResult(error=error)
+    return AttemptResult(value=value)

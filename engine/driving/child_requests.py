@@ -1,0 +1,130 @@
+"""Parents and children: what crosses from one execution's partition to another's.
+
+Rules:
+1. A child is created before its parent records that it has begun, and creating it again finds it: at least once, one
+   child.
+2. A finished child owes its exit to every parent that waits. Until they have it, it keeps a `dueAt`: its own exec
+   document is the outbox. The exit is created in the parent's partition: delivering it again changes nothing.
+3. A child that runs already, or has ended, is attached to. Only the parent that created it interrupts it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime
+
+from engine.core.steps import ChildStep
+from engine.ground.clock import Clock
+from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
+from engine.ground.settings import Settings
+from engine.store.base import MAX_READS, Store, wait_for_replica
+from engine.store.documents import INPUT, Execution, InboxItem, Large, Parent, is_large, new_run
+from engine.values.failures import ChildStopped, ErrorRecord, record
+
+
+def new_execution(
+    step: ChildStep, parent: Execution, now: datetime, settings: Settings
+) -> tuple[Execution, Large | None]:
+    """The documents of a child that `step` of `parent` asks for."""
+    large = is_large(step.payload)
+    options = step.workflow.options
+    execution = Execution(
+        execution_id=step.execution_id,
+        workflow=step.workflow.name,
+        version=step.workflow.version,
+        run=new_run(),
+        payload=None if large else step.payload,
+        parents=(Parent(execution_id=parent.execution_id, step=step.id, run=parent.run),) if step.waits else (),
+        creator=parent.execution_id,
+        ancestors=(*(parent.ancestors if step.waits else ()), parent.execution_id),
+        tags=dict(options.tags),
+        retention_seconds=options.retention_seconds(settings.retention),
+        due_at=now + settings.first_look,
+        created_at=now,
+        updated_at=now,
+    ).with_op()
+    return execution, Large(id=INPUT, execution_id=step.execution_id, value=step.payload).with_op() if large else None
+
+
+async def begin_child(
+    store: Store, clock: Clock, settings: Settings, parent: Execution, step: ChildStep
+) -> InboxItem | None:
+    """Create the child that a step asks for, or attach to it. Returns its exit if it has ended already, and the id of
+    one that isn't waited for. Raises MissingDocument if the result of one that has ended is gone, StoreError."""
+    now = clock.now()
+    execution, input = new_execution(step, parent, now, settings)
+    waiting = Parent(execution_id=parent.execution_id, step=step.id, run=parent.run)
+    while True:
+        with contextlib.suppress(Taken):
+            await store.create(execution, input)
+            return None if step.waits else _started(step, parent, now)
+        if not step.waits:
+            return _started(step, parent, now)
+        with contextlib.suppress(Conflict, Missing):  # it has changed, or was purged: then it is created
+            child = await store.read(step.execution_id)
+            if child.is_complete:
+                return await _exit(store, clock, child, waiting)
+            if waiting not in child.parents:
+                await store.replace(child.attached_to(waiting, now))
+            return None
+
+
+async def drop_child(store: Store, clock: Clock, settings: Settings, parent: Execution, step: ChildStep) -> None:
+    """Interrupt a child that its parent no longer waits for, if this parent created it. One that isn't there is created
+    as terminated, if it is the step's own: a driver that stood still as it was about to create it finds it over. Raises
+    StoreError."""
+    while True:
+        with contextlib.suppress(Missing):
+            child = await store.read(step.execution_id)
+            if child.creator == parent.execution_id:
+                await store.interrupt(step.execution_id, clock.now())
+            return
+        if not step.is_own:
+            return
+        now = clock.now()
+        never, _ = new_execution(step, parent, now, settings)
+        with contextlib.suppress(Taken):
+            await store.create(never.terminated(now).settled(now))
+            return
+
+
+async def tell_parents(store: Store, clock: Clock, child: Execution) -> list[Execution]:
+    """Deliver a finished child's exit to all that wait for it, and settle its debt. Returns the parents as they stand
+    now. Raises MissingDocument if its result is gone, StoreError."""
+    parents = []
+    for parent in child.parents:
+        with contextlib.suppress(Taken, Conflict, Missing):  # told before, ended, or purged
+            parents.append(await store.signal(await _exit(store, clock, child, parent), clock.now()))
+    with contextlib.suppress(Conflict, Missing):  # someone else told them
+        await store.replace(child.settled(clock.now()))
+    return parents
+
+
+async def _exit(store: Store, clock: Clock, child: Execution, parent: Parent) -> InboxItem:
+    value, error = child.completed_result, child.error
+    if child.outcome == "completed" and value is None:
+        value = await _output(store, clock, child)
+    elif child.outcome != "completed" and (child.outcome != "failed" or error is None):
+        error = _stopped(child)
+    return InboxItem.of(
+        "child", parent.execution_id, parent.step, clock.now(), value=value, error=error, run=parent.run
+    )
+
+
+async def _output(store: Store, clock: Clock, child: Execution) -> str:
+    for reads in range(MAX_READS):
+        if (output := (await store.load(child.execution_id)).output) is not None:
+            return output.value
+        await wait_for_replica(clock, reads)
+    if (await store.read(child.execution_id)).etag != child.etag:
+        raise Conflict(f"execution {child.execution_id} has changed: this version of it has nothing to tell")
+    raise MissingDocument(f"the output of execution {child.execution_id} was deleted: nobody can be told its result")
+
+
+def _stopped(child: Execution) -> ErrorRecord:
+    failure = ChildStopped(workflow=child.workflow, execution_id=child.execution_id, outcome=str(child.outcome))
+    return record(failure).model_copy(update={"cause": child.error})
+
+
+def _started(step: ChildStep, parent: Execution, now: datetime) -> InboxItem:
+    return InboxItem.of("child", parent.execution_id, step.id, now, value=f'"{step.execution_id}"')

@@ -1,0 +1,129 @@
+"""The children of one execution while it is driven: what has to cross to their partitions, as tasks beside the driver's
+flow of control.
+
+1. A child that is dropped is interrupted once the event that dropped it is recorded, and it has been created. Its end
+   would else be there before its cause, for a driver that takes over.
+2. A child that this driver has not begun may be under way from one before it that stands still: it is dropped as well,
+   unless there was none before it.
+3. A child that another step still waits for isn't interrupted, nor one that a step asked for to live on: whoever takes
+   over goes through all that was dropped again, in the light of all that was asked for.
+4. What fails is kept in `error`, for the driver to raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from engine.core.steps import ChildStep
+from engine.driving.child_requests import begin_child, drop_child
+from engine.driving.resources import Resources
+from engine.store.documents import Execution, InboxItem
+
+
+class Children:
+    """The children of `parent`; `is_first`: nobody has driven it before. The exit of a child that has ended already
+    goes into `inbox`; `changed` is set when something has crossed."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        parent: Execution,
+        is_first: bool,
+        inbox: dict[tuple[str, str], InboxItem],
+        changed: asyncio.Event,
+    ) -> None:
+        self.error: Exception | None = None
+        self._resources = resources
+        self._parent = parent
+        self._is_first = is_first
+        self._inbox = inbox
+        self._changed = changed
+        self._asked_for: set[str] = set()
+        """Steps for which this driver has begun to create a child."""
+        self._waiting: dict[str, ChildStep] = {}
+        self._crossing: dict[str, asyncio.Task[None]] = {}
+        self._begun: deque[ChildStep] = deque()
+        self._dropped: list[ChildStep] = []
+        self._living_on: set[str] = set()
+        """Executions that a step asked for as children which outlive their parent."""
+
+    @property
+    def are_crossing(self) -> bool:
+        """Whether any is being begun or interrupted, or is to be interrupted."""
+        return bool(self._crossing or self._dropped)
+
+    @property
+    def are_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self._waiting or self._dropped or self._crossing or self._begun)
+
+    def learn(self, asked: Iterable[ChildStep]) -> None:
+        """What the workflow has asked for."""
+        self._living_on |= {step.execution_id for step in asked if step.abandon or not step.waits}
+
+    def add(self, step: ChildStep) -> None:
+        """A child that is to be begun."""
+        self._waiting[step.id] = step
+
+    def begin(self, open: Mapping[str, ChildStep]) -> None:
+        """Begin those that wait and are still open."""
+        for step in self._waiting.values():
+            if open.get(step.id) is step:
+                self._asked_for.add(step.id)
+                self._crossing[step.id] = asyncio.create_task(self._begin(step))
+        self._waiting.clear()
+
+    def next_begun(self) -> ChildStep | None:
+        """One that has begun and is waited for."""
+        return self._begun.popleft() if self._begun else None
+
+    def drop(self, step: ChildStep, open: Mapping[str, ChildStep]) -> None:
+        """A child that the workflow gave up: it is to be interrupted, unless another step waits for it."""
+        self._waiting.pop(step.id, None)
+        if self._is_first and step.id not in self._asked_for:
+            return
+        is_waited_for = any(other.execution_id == step.execution_id for other in open.values())
+        is_free = step.abandon or step.execution_id in self._living_on
+        if not is_free and not is_waited_for and ("child", step.id) not in self._inbox:
+            self._dropped.append(step)
+
+    def interrupt_dropped(self) -> None:
+        """Interrupt those that were dropped, now that the events that dropped them are recorded."""
+        for step in self._dropped:
+            drop = self._drop(step, self._crossing.get(step.id))
+            self._crossing[f"{step.id} dropped"] = asyncio.create_task(drop)
+        self._dropped.clear()
+
+    def cancel(self) -> None:
+        """Stop. Whoever drives next begins and interrupts again what has to be."""
+        for task in self._crossing.values():
+            task.cancel()
+
+    async def _begin(self, step: ChildStep) -> None:
+        resources = self._resources
+        try:
+            item = await begin_child(resources.store, resources.clock, resources.settings, self._parent, step)
+        except Exception as error:  # noqa: BLE001 - the driver raises it
+            self.error = error
+        else:
+            if item is not None:
+                self._inbox["child", step.id] = item
+            elif step.waits:
+                self._begun.append(step)
+        finally:
+            self._crossing.pop(step.id, None)
+            self._changed.set()
+
+    async def _drop(self, step: ChildStep, begin: asyncio.Task[None] | None) -> None:
+        resources = self._resources
+        try:
+            if begin is not None:
+                await asyncio.wait([begin])
+            await drop_child(resources.store, resources.clock, resources.settings, self._parent, step)
+        except Exception as error:  # noqa: BLE001 - the driver raises it
+            self.error = error
+        finally:
+            self._crossing.pop(f"{step.id} dropped", None)
+            self._changed.set()

@@ -1,0 +1,410 @@
+"""Driving one execution: the only place where the deterministic core meets the store.
+
+A drive holds the lease of one execution from its claim until it lets go. Its one flow of control does everything that
+touches the exec document or the history, so it can't race with itself; activities run beside it and only report to it.
+
+Invariants:
+1. An event is recorded before any activity that it brought about is started (write-ahead).
+2. Only what the workflow still waits for is recorded. A late result of a step that it gave up is dropped.
+3. Whoever has lost the lease writes nothing, and cancels what runs.
+4. An error of the store ends the drive, never the execution: the lease expires and another drive loads what is there.
+   A store that can't be reached is no death of the driver: that claim isn't counted.
+5. A Fault of the deployment suspends the execution; what happened before it is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar, cast
+
+from engine.core.declarations import Workflow
+from engine.core.run import Run
+from engine.core.steps import ActivityStep, ChildStep
+from engine.driving.activities import Activities
+from engine.driving.attempt import AttemptResult
+from engine.driving.children import Children
+from engine.driving.lease import Lease, LeaseLost
+from engine.driving.resources import Resources
+from engine.ground.clock import FAR_FUTURE
+from engine.ground.errors import EncodingError, Fault, Quarantined, StoreError, Stuck, TooLarge, Unavailable
+from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
+from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepResolved
+from engine.values.failures import ErrorRecord, record
+from engine.values.outcome import Outcome
+
+T = TypeVar("T")
+
+EVENTS_AT_A_TIME = 500
+"""Events that are replayed before other executions of the process get a turn."""
+
+_log = logging.getLogger("engine")
+_workflow_log = logging.getLogger("engine.workflow")
+
+
+class Drive:
+    """One driver at work on one execution. `claimed` is the version that the claim wrote; `fresh`: nothing has
+    happened to it before; `takeover`: the driver before it did not let go."""
+
+    def __init__(
+        self, resources: Resources, workflow: Workflow[Any, Any], claimed: Execution, fresh: bool, takeover: bool
+    ) -> None:
+        self._resources = resources
+        self._workflow = workflow
+        self._lease = Lease(resources.store, resources.clock, resources.settings, claimed, fresh, takeover)
+        self._fresh = fresh
+        self._logged = claimed.logged
+        self._run: Run | None = None
+        self._unsaved: list[Event] = []
+        self._changed = asyncio.Event()
+        self.told = claimed
+        """The newest version that it was told of."""
+        self._activities = Activities(resources, claimed, workflow.options.max_parallel, self._changed)
+        self._children = Children(resources, claimed, fresh, self._lease.inbox, self._changed)
+        self._held: list[tuple[ActivityStep, ErrorRecord]] = []
+        self._ended: set[str] = set()
+        """Children that were dropped because the workflow came to its end: an interrupt may open it again."""
+        self._draining = False
+        self._cut = False
+
+    # -- what the worker calls --
+
+    @property
+    def execution(self) -> Execution:
+        """The exec document as last read or written."""
+        return self._lease.execution
+
+    @property
+    def has_news(self) -> bool:
+        """Whether it was told of something that it hasn't taken in."""
+        return self._lease.is_behind
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether activities are running."""
+        return self._activities.are_running
+
+    async def run(self) -> None:
+        """Drive until the execution has ended, waits, or belongs to someone else. Raises nothing but CancelledError."""
+        id = self.execution.execution_id
+        try:
+            await self._drive()
+        except LeaseLost as lost:
+            _log.info("execution %s: stopped driving: %s", id, lost)
+        except Unavailable as error:
+            _log.warning("execution %s: stopped driving, its lease will expire: %s", id, error)
+            self._cancel()
+            await self._forgive()
+        except StoreError as error:
+            _log.error("execution %s: stopped driving, its lease will expire: %s", id, error)
+        except Exception:  # noqa: BLE001 - a bug of ours must not take other executions along
+            _log.exception("execution %s: the driver failed, its lease will expire", id)
+        finally:
+            self._cancel()
+            if self._run is not None:
+                self._run.close()
+
+    async def _forgive(self) -> None:
+        with contextlib.suppress(StoreError, LeaseLost):  # the store is away for longer
+            await self._lease.forgive()
+
+    def notify(self, execution: Execution) -> None:
+        """A version of the exec document was seen: there may be news."""
+        if self._lease.tell(execution.wake):
+            self.told = execution
+            self._changed.set()
+
+    def drain(self) -> None:
+        """Let go between two steps, as soon as no activity runs."""
+        self._draining = True
+        self._changed.set()
+
+    def cut(self) -> None:
+        """Let go now: running activities are cancelled without a trace."""
+        self._draining = self._cut = True
+        self._changed.set()
+
+    # -- the flow --
+
+    async def _drive(self) -> None:
+        try:
+            run = await self._begin()
+            while not await self._step(run):
+                pass
+        except Fault as fault:
+            while not await self._suspend_because(fault):
+                pass
+
+    async def _begin(self) -> Run:
+        """The workflow's code, brought to where its history left it."""
+        payload, history = self.execution.payload or "null", list[Event]()
+        limit, before = self._resources.settings.max_claims, self.execution.attempts - 1
+        if before >= 2 * limit:  # past the limit, who lives to read of progress sets the count back: see Lease.load
+            raise Quarantined(
+                f"claimed {before} times in a row: its driver dies each time, before it has read what is stored. Find "
+                "out what that is, then resume it."
+            )
+        if not self._fresh:
+            payload, history = await self._lease.load()
+        before = self.execution.attempts - 1
+        if before >= limit:
+            raise Quarantined(
+                f"claimed {before} times in a row without any progress: its driver dies each time. Find out what it "
+                "does, then resume it."
+            )
+        one = self.execution
+        run = self._run = Run(self._workflow, one.execution_id, payload, one.created_at, one.ancestors, one.run)
+        await _outside_task(run.begin)
+        for start in range(0, len(history), EVENTS_AT_A_TIME):
+
+            def apply(events: list[Event] = history[start : start + EVENTS_AT_A_TIME]) -> None:
+                for event in events:
+                    run.apply(event)
+
+            await _outside_task(apply)
+        return run
+
+    async def _step(self, run: Run) -> bool:
+        """One round: take in what has come, record it, start what follows. True once the execution is let go."""
+        if self._lease.is_behind:
+            await self._lease.refresh()
+        if self._now() >= self._lease.heartbeat_at:
+            await self._lease.extend()
+        await _outside_task(lambda: self._deliver(run))
+        self._sort_steps(run)
+        if self._children.error is not None:
+            raise self._children.error
+        if run.outcome is not None:
+            self._drop_children(run)
+            if not self._children.are_crossing:
+                return await self._complete(run.outcome)
+        if self._cut:
+            self._cancel()
+            return await self._let_go(self.execution.released(self._now()))
+        if self._is_at_rest(run):
+            return await self._suspend(run)
+        if self._unsaved:
+            await self._lease.append(self._unsaved)
+            self._unsaved.clear()
+        self._write_log()
+        if self._now() >= self._lease.heartbeat_at:
+            return False  # the host may have been frozen: nothing is started on a lease that may be gone
+        self._children.interrupt_dropped()
+        if self._draining:
+            if not self._activities.are_running and not self._children.are_crossing:
+                return await self._let_go(self.execution.released(self._now()))
+        elif run.outcome is None:
+            self._children.begin(run.children)
+            self._activities.start(run.activities)
+        await self._wait(run)
+        return False
+
+    # -- taking in --
+
+    def _deliver(self, run: Run) -> None:
+        while (event := self._next_event(run)) is not None:
+            self._unsaved.append(event)  # first: what happened is recorded, even if the code can't go on from it
+            run.apply(event)
+            if isinstance(event, AttemptFailed) and event.attempt:
+                self._activities.add(run.activities[event.step])
+
+    def _next_event(self, run: Run) -> Event | None:
+        at = max(self._now(), run.now)
+        if self.execution.interrupted and not run.interrupted:
+            return Interrupted(at)
+        if run.outcome is not None:
+            return None
+        while (ended := self._activities.next_ended()) is not None:
+            if run.activities.get(ended[0].id) is ended[0]:
+                return self._ending(*ended, at)
+        for name in run.deferreds:
+            item = self._lease.inbox.get(("deferred", name))
+            if item is not None:
+                return StepResolved(name, "", at, "deferred", item.value, item.error)
+        while (child := self._children.next_begun()) is not None:
+            if run.children.get(child.id) is child:
+                return Begun(child.id, child.digest, at)
+        for child in run.children.values():
+            item = self._lease.inbox.get(("child", child.id))
+            if item is not None:
+                return StepResolved(child.id, child.digest, at, "child", item.value, item.error)
+        for receiving in run.channels.values():
+            if (item := self._next_value(run, receiving.channel.name)) is not None:
+                return StepResolved(receiving.id, "", at, "channel", item.value, item.error, item.id)
+        timer = min(run.timers.values(), key=lambda t: t.due, default=None)
+        if timer is not None and timer.due <= at:
+            return StepResolved(timer.id, timer.digest, at, "timer")
+        return None
+
+    def _next_value(self, run: Run, channel: str) -> InboxItem | None:
+        values = (item for item in self._lease.inbox.values() if item.kind == "channel" and item.name == channel)
+        return min(
+            (item for item in values if item.id not in run.taken), key=lambda i: (i.position, i.at, i.id), default=None
+        )
+
+    def _ending(self, step: ActivityStep, ended: AttemptResult, at: datetime) -> Event:
+        if ended.error is None:
+            return StepResolved(step.id, step.digest, at, "activity", value=ended.value)
+        retry, attempts = step.activity.retry, step.attempts + 1
+        error = record(ended.error, step.activity.raises)
+        if isinstance(ended.error, EncodingError | TooLarge) or not retry.allows(ended.error, attempts):
+            if self._workflow.options.suspend_on_failure:
+                self._held.append((step, error))
+                return AttemptFailed(step.id, step.digest, at, 0, error, at)  # resumed, it starts with all its attempts
+            return StepResolved(step.id, step.digest, at, "activity", error=error)
+        retry_at = at + min(retry.delay(attempts, self._resources.chance), FAR_FUTURE - at)
+        return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at)
+
+    # -- activities and children --
+
+    def _sort_steps(self, run: Run) -> None:
+        """Bring what is under way into line with what the workflow waits for."""
+        self._children.learn(step for step in run.asked if isinstance(step, ChildStep))
+        for step in run.dropped:
+            if isinstance(step, ChildStep):
+                self._children.drop(step, run.children)
+            else:
+                self._activities.drop(step)
+        run.dropped.clear()
+        for step in run.asked:
+            if isinstance(step, ChildStep):
+                if run.children.get(step.id) is step and not step.begun:
+                    self._children.add(step)
+            elif run.activities.get(step.id) is step:
+                self._activities.add(step)
+        run.asked.clear()
+        self._activities.wake(self._now())
+
+    def _drop_children(self, run: Run) -> None:
+        """A parent's end is the end of the children that it waited for."""
+        for step in run.children.values():
+            if step.id not in self._ended:
+                self._ended.add(step.id)
+                self._children.drop(step, {})
+
+    def _cancel(self) -> None:
+        self._activities.cancel()
+        self._children.cancel()
+
+    # -- waiting --
+
+    def _is_at_rest(self, run: Run) -> bool:
+        if self._changed.is_set():  # something came since the last delivery: it may stand nowhere but in memory
+            return False
+        if not self._activities.are_idle or not self._children.are_idle:
+            return False
+        if self._cause_to_stop(run) is not None:
+            return True
+        due = self._next_due(run)
+        return due is None or due > self._now() + self._resources.settings.hold
+
+    def _cause_to_stop(self, run: Run) -> ErrorRecord | None:
+        """What a step failed with that is to suspend the execution, if the workflow still waits for that step."""
+        return next((error for step, error in self._held if run.activities.get(step.id) is step), None)
+
+    def _next_due(self, run: Run) -> datetime | None:
+        timer = min((timer.due for timer in run.timers.values()), default=None)
+        return min(filter(None, (timer, self._activities.next_due)), default=None)
+
+    async def _wait(self, run: Run) -> None:
+        due = self._next_due(run) if run.outcome is None else None  # once it has ended, no timer is listened to
+        until = min(filter(None, (self._lease.heartbeat_at, due)))
+        await self._resources.clock.wait(self._changed, max(0.0, (until - self._now()).total_seconds()))
+        self._changed.clear()
+
+    # -- letting go --
+
+    async def _suspend(self, run: Run) -> bool:
+        if (cause := self._cause_to_stop(run)) is not None:
+            _log.error(
+                "execution %s: suspended: a step failed for good: %s: %s",
+                self.execution.execution_id,
+                cause.type,
+                cause.message,
+            )
+            return await self._let_go(self.execution.suspended_because(cause, self._now()))
+        if run.waits:
+            return await self._let_go(self.execution.suspended_until(self._next_due(run), self._now()))
+        return await self._suspend_because(
+            Stuck(
+                "the workflow waits for something that no activity, timer or deferred can bring (an Event that nobody "
+                "sets, a task that waits for itself); only an interrupt reaches it"
+            )
+        )
+
+    async def _suspend_because(self, fault: Fault) -> bool:
+        _log.error("execution %s: suspended: %s", self.execution.execution_id, fault)
+        attempts = self.execution.attempts - 1 if isinstance(fault, Quarantined) else 0  # this claim killed nobody
+        return await self._let_go(self.execution.suspended_because(record(fault), self._now(), attempts))
+
+    async def _complete(self, outcome: Outcome) -> bool:
+        text, output = outcome.value, None
+        if text is not None and is_large(text):
+            output = Large(id=OUTPUT, execution_id=self.execution.execution_id, value=text).with_op()
+        ended = self.execution.completed(
+            outcome.kind, None if output else text, outcome.error, self._now(), outcome.compensation_errors
+        )
+        if not await self._let_go(ended, output):
+            return False
+        if ended.outcome == "failed" and ended.error is not None:
+            _log.warning(
+                "execution %s of workflow %s failed: %s: %s\n%s",
+                ended.execution_id,
+                ended.workflow,
+                ended.error.type,
+                ended.error.message,
+                ended.error.traceback,
+            )
+        return True
+
+    async def _let_go(self, changed: Execution, output: Large | None = None) -> bool:
+        """End the drive with this exec document. False if there was news: it goes on."""
+        if self._run is not None:
+            changed = changed.model_copy(update={"logged": max(self._run.turn + 1, changed.logged)})
+        if not await self._lease.let_go(changed, self._unsaved, output):
+            return False
+        self._write_log()
+        return True
+
+    def _write_log(self) -> None:
+        """Write the lines of turns that no driver has written before, now that their events are recorded."""
+        if self._run is None:
+            return
+        names = {"execution_id": self.execution.execution_id, "workflow": self.execution.workflow}
+        for line in self._run.log:
+            if line.turn >= self._logged:
+                try:
+                    _workflow_log.log(line.level, line.message, *line.args, extra={**(line.extra or {}), **names})
+                except Exception:  # noqa: BLE001 - logging refuses some levels and names
+                    _log.warning("a line of workflow %(workflow)s can't be logged", names, exc_info=True)
+        self._run.log.clear()
+
+    def _now(self) -> datetime:
+        return self._resources.clock.now()
+
+
+async def _outside_task(function: Callable[[], T]) -> T:
+    """Run `function` from a plain callback: later CPythons let no task be stepped inside another."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def call() -> None:
+        if future.done():  # the drive was cancelled: nobody awaits it
+            return
+        result = error = None
+        try:
+            result = function()
+        except BaseException as raised:  # noqa: BLE001 - raised where it is awaited
+            error = raised
+        if future.done():  # while it ran
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(cast(T, result))
+
+    loop.call_soon(call)
+    return await future

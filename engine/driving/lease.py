@@ -1,0 +1,235 @@
+"""The lease: one driver's hold on an execution, and everything that it reads and writes of it.
+
+Invariants:
+1. Claim first, then load; exec first, then inbox. `seen` is the `wake` of an exec version that was in hand before the
+   inbox was read. The other order loses wake-ups.
+2. A driver that found the lease expired appends a Takeover before anything else. From then on the driver before it
+   can't append: its next chunk collides. One that lets go before it could (a partition that can't be loaded) leaves
+   its token in `worker`, without a lease: whoever claims next seals the log.
+3. Whoever finds that it holds the lease no more (a chunk that is Taken, an exec document with another worker) raises
+   LeaseLost and writes nothing after it.
+4. What is read must be at least what the exec document in hand counts: a query's pages are no snapshot, and a replica
+   may lag.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from engine.ground.clock import Clock
+from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
+from engine.ground.settings import Settings
+from engine.store.base import MAX_READS, Loaded, Store, wait_for_replica
+from engine.store.documents import Chunk, Execution, InboxItem, Large, of_run
+from engine.values.codec import stored_size
+from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
+
+MAX_CHUNK_BYTES = 900_000
+"""Of a chunk's values, unless one event alone is larger: a chunk and the exec document fit into one batch of 2 MB."""
+
+
+class LeaseLost(Exception):
+    """Another driver holds the execution, or it has ended: stop without another word."""
+
+
+class Lease:
+    """A driver's hold on the execution whose exec document its claim wrote. Not for concurrent use: one flow of control
+    makes its calls, one after the other."""
+
+    def __init__(
+        self, store: Store, clock: Clock, settings: Settings, claimed: Execution, fresh: bool, takeover: bool
+    ) -> None:
+        self.execution = claimed
+        self.inbox: dict[tuple[str, str], InboxItem] = {}
+        """What the outside and the children have sent, by kind and name (a channel's values by kind and id)."""
+        expires_at = claimed.lease_expires_at or clock.now()
+        self.heartbeat_at = expires_at - settings.lease + settings.heartbeat
+        """When the lease has to be extended: counted from when it was asked for, not from when the answer came."""
+        self.token = claimed.worker or ""
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._length = 0
+        self._told = 0
+        self._is_loaded = fresh
+        """Whether what has happened is in hand: nothing has, or it was read."""
+        self._is_sealed = not takeover
+        """Whether the driver before this one can't append."""
+
+    def tell(self, wake: int) -> bool:
+        """There is an exec document with that `wake`. True if that is news."""
+        news = wake > max(self.execution.wake, self._told)
+        self._told = max(self._told, wake)
+        return news
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is news that was not taken in."""
+        return self._told > self.execution.wake
+
+    async def load(self) -> tuple[str, list[Event]]:
+        """Seal the log if this is a takeover, and read what has happened. Returns the payload and the events.
+
+        Raises LeaseLost, MissingDocument, DecodingError, StoreError.
+        """
+        loaded = await self._read_partition()
+        while not self._is_sealed:
+            if self._clock.now() >= self.heartbeat_at:
+                await self.extend()  # who stood still since its claim may not seal the log against the next driver
+                if len(loaded.inbox) < self.execution.inbox_count:  # it is newer than what was read
+                    loaded = await self._read_partition()
+                continue
+            seal = self._chunk(len(loaded.chunks), [Takeover(self._clock.now(), self.token)])
+            try:
+                await self._store.append(seal)
+            except Taken:
+                loaded = await self._read_partition()
+            else:
+                loaded.chunks.append(seal)
+                self._is_sealed = True
+        self._take_inbox(loaded)
+        self._length = len(loaded.chunks)
+        self._is_loaded = True
+        events = [chunk.decoded() for chunk in loaded.chunks]
+        beyond = [event for chunk in events[self.execution.history_length :] for event in chunk]
+        progress = [number for number, event in enumerate(beyond) if not isinstance(event, Takeover)]
+        if progress:  # what counts are the claims since then; each has left its Takeover
+            claims, since = self.execution.attempts, len(beyond) - 1 - progress[-1]
+            self.execution = self.execution.model_copy(update={"attempts": max(1, min(claims, since))})
+            if claims > self._settings.max_claims:  # the document has to say so, before this driver may die
+                self.heartbeat_at = self._clock.now()
+        payload = loaded.input.value if loaded.input else self.execution.payload
+        return payload or "null", [event for chunk in events for event in chunk]
+
+    async def append(self, events: list[Event]) -> None:
+        """Add events to the history. Raises LeaseLost, StoreError."""
+        for group in _groups(events):
+            try:
+                await self._store.append(self._chunk(self._length, group))
+            except Taken:
+                raise LeaseLost("the history was continued by another driver") from None
+            self._length += 1
+
+    async def let_go(self, changed: Execution, events: list[Event], output: Large | None = None) -> bool:
+        """Write the exec document that ends the hold, with the last events. False if there was news: it has been taken
+        in, the lease is still held, and `events` holds what is not written yet. Raises LeaseLost, StoreError."""
+        groups = _groups(events)
+        alone = bool(groups) and (output is not None or sum(map(_size, groups[-1])) > MAX_CHUNK_BYTES)
+        for group in groups if alone else groups[:-1]:
+            await self.append(group)
+            del events[: len(group)]
+        last = self._chunk(self._length, events) if events else None
+        update: dict[str, Any] = {"history_length": max(self._length + (last is not None), changed.history_length)}
+        if not self._is_sealed:
+            update["worker"] = self.token
+        try:
+            self.execution = await self._store.commit(changed.model_copy(update=update), last, output)
+        except Conflict:
+            await self.refresh()
+            return False
+        except (Taken, Missing) as error:
+            raise LeaseLost(str(error)) from None
+        return True
+
+    async def extend(self) -> None:
+        """The heartbeat. Raises LeaseLost, StoreError."""
+        settings, known = self._settings, self.execution
+        for reads in range(MAX_READS):
+            now, refused = self._clock.now(), self.execution.etag
+            try:
+                self.execution = await self._store.replace(
+                    self.execution.leased(self.token, now, settings.lease, settings.skew)
+                )
+                self.heartbeat_at = now + settings.heartbeat
+                break
+            except Conflict:  # the inbox is read when the lease is safe: under a stream of news there is no time for it
+                await self._reread()
+            except Missing as error:
+                raise LeaseLost(str(error)) from None
+            if self.execution.etag == refused:
+                await wait_for_replica(self._clock, reads)
+        if self.execution.wake != known.wake and self._is_loaded:
+            self._take_inbox(await self._read_partition(self._length))
+
+    async def forgive(self) -> None:
+        """Take this claim out of the count: its driver lives, and stops because of the store. The lease stays until it
+        ends, so that nobody tries again at once. Raises LeaseLost, StoreError."""
+        for _ in range(MAX_READS):
+            with contextlib.suppress(Conflict):
+                self.execution = await self._store.replace(self.execution.forgiven(self._clock.now()))
+                return
+            await self._reread()
+
+    async def refresh(self) -> None:
+        """Take in what others wrote: the version that we were told of, or any other than the one in hand. Raises
+        LeaseLost if the execution is no longer ours, MissingDocument, StoreError."""
+        known, told = self.execution, self.is_behind
+        for reads in range(MAX_READS):
+            await self._reread()
+            if not self.is_behind if told else self.execution.etag != known.etag:
+                break
+            await wait_for_replica(self._clock, reads)
+        self._told = min(self._told, self.execution.wake)
+        if self._is_loaded:
+            self._take_inbox(await self._read_partition(self._length))
+
+    async def _reread(self) -> None:
+        try:
+            fresh = await self._store.read(self.execution.execution_id)
+        except Missing as error:
+            raise LeaseLost(str(error)) from None
+        if fresh.worker != self.token or fresh.is_complete:
+            raise LeaseLost("another driver holds it, or it has ended")
+        # The holder alone counts its claims.
+        self.execution = fresh.model_copy(update={"attempts": self.execution.attempts})
+
+    async def _read_partition(self, from_chunk: int = 0) -> Loaded:
+        expected = self.execution
+        for reads in range(MAX_READS):
+            loaded = await self._store.load(expected.execution_id, from_chunk)
+            loaded = replace(loaded, chunks=of_run(loaded.chunks, expected.run, from_chunk))
+            numbers = [chunk.number for chunk in loaded.chunks]
+            whole = numbers == list(range(from_chunk, from_chunk + len(numbers)))
+            enough = from_chunk + len(numbers) >= expected.history_length and len(loaded.inbox) >= expected.inbox_count
+            if whole and enough and (expected.payload is not None or loaded.input is not None):
+                return loaded
+            await wait_for_replica(self._clock, reads)
+        raise MissingDocument(
+            f"the partition holds history chunks {numbers[:3]}…({len(numbers)}) and {len(loaded.inbox)} inbox "
+            f"documents, but the execution counts {expected.history_length} and {expected.inbox_count}: some "
+            "were deleted"
+        )
+
+    def _chunk(self, number: int, events: list[Event]) -> Chunk:
+        return Chunk.of(self.execution.execution_id, number, events, self.execution.run)
+
+    def _take_inbox(self, loaded: Loaded) -> None:
+        for item in loaded.inbox:
+            if item.run not in (None, self.execution.run):
+                continue  # from a child of an earlier run, which was purged
+            self.inbox[item.kind, item.id if item.kind == "channel" else item.name] = item
+
+
+def _groups(events: Iterable[Event]) -> list[list[Event]]:
+    """Events in groups that each make a chunk which a store can take."""
+    groups: list[list[Event]] = []
+    room = 0
+    for event in events:
+        size = _size(event)
+        if not groups or size > room:
+            groups.append([])
+            room = MAX_CHUNK_BYTES
+        groups[-1].append(event)
+        room -= size
+    return groups
+
+
+def _size(event: Event) -> int:
+    """About how many bytes an event takes in a chunk."""
+    size = 200 + (stored_size(event.value or "") if isinstance(event, StepResolved) else 0)
+    if isinstance(event, StepResolved | AttemptFailed) and event.error is not None:
+        size += len(event.error.model_dump_json().encode())
+    return size

@@ -1,0 +1,266 @@
+"""The worker: claims executions and drives them, for the change feed, the sweep, and whoever asks.
+
+Rules:
+1. The feed and the sweep are hints. What is driven is decided by the exec document alone, and by a claim under its
+   etag: a stale hint costs a conflict, never a wrong claim.
+2. One poisoned document never fails or blocks the others.
+3. A batch has a budget of time: what is between two steps when it ends is released, a long activity goes on under its
+   heartbeat without holding the trigger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import random
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from engine.core.registry import Registry
+from engine.driving.child_requests import tell_parents
+from engine.driving.drive import Drive
+from engine.driving.resources import Resources
+from engine.driving.watchdog import Watchdog
+from engine.ground.clock import Clock
+from engine.ground.errors import Conflict, Missing, Unavailable
+from engine.ground.settings import Settings
+from engine.store.base import Store, parse_executions
+from engine.store.documents import SCHEMA, Execution
+
+CLAIM_TRIES = 3
+"""Claims of one execution in a row that may meet a newer version of it."""
+
+_log = logging.getLogger("engine")
+
+
+class Worker:
+    """Drives executions in this process."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        settings: Settings,
+        clock: Clock,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._settings = settings
+        self._clock = clock
+        self._threads = concurrent.futures.ThreadPoolExecutor(settings.activity_threads, thread_name_prefix="activity")
+        self._resources = Resources(store, clock, settings, self._threads, chance or random.Random())
+        self._watchdog = Watchdog(settings.blocked_after)
+        self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._queue: set[asyncio.Task[None]] = set()
+        """Those of the tasks that wait for a place: they have claimed nothing yet."""
+        self._places = asyncio.Semaphore(settings.max_drives)
+        self._closing = False
+        self._unknown: set[tuple[str, str]] = set()
+
+    def start(self, execution: Execution) -> asyncio.Task[None]:
+        """Begin to drive an execution, if there is something to do that nobody does. The task ends when the drive
+        does, and raises Unavailable only if the claim could not be made: the store can't be reached."""
+        task = asyncio.create_task(self._drive(execution), name=f"drive {execution.execution_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    async def drive(self, execution: Execution) -> None:
+        """Drive an execution for as long as there is something to do in it. Raises Unavailable as `start` does."""
+        await self.start(execution)
+
+    async def drive_changes(self, documents: Iterable[Mapping[str, Any]]) -> None:
+        """Drive what changed: a batch of the change feed, any documents of the container.
+
+        Returns when each execution of it was let go, or goes on with a long activity. Raises Unavailable if the store
+        can't be reached: the batch should then be given again.
+        """
+        newest: dict[str, Execution] = {}
+        for execution in parse_executions(dict(document) for document in documents):
+            newest[execution.execution_id] = execution
+        await self._drive_all(list(newest.values()))
+
+    async def sweep(self) -> int:
+        """Drive what is due: leases that expired, timers, news that nobody delivered. Returns how many executions
+        were looked at. Raises Unavailable if the store can't be reached."""
+        deadline = self._clock.now() + self._settings.batch_budget
+        looked_at, continuation = 0, None
+        while self._clock.now() < deadline and not self._closing:
+            page = await self._store.due(self._clock.now(), self._settings.page, continuation)
+            if not looked_at and page.executions and (due := page.executions[0].due_at) is not None:
+                overdue = (self._clock.now() - due).total_seconds()
+                _log.info("sweep: executions are due, the oldest is %.1f s overdue", overdue)
+            looked_at += len(page.executions)
+            await self._drive_all(page.executions)
+            continuation = page.continuation
+            if continuation is None:
+                break
+        return looked_at
+
+    def running(self, execution_id: str) -> asyncio.Task[None] | None:
+        """The drive of that execution in this process, if there is one."""
+        held = self._drives.get(execution_id)
+        return held[1] if held else None
+
+    def notify(self, execution: Execution) -> bool:
+        """Tell a drive in this process that its exec document changed. False if there is no such drive."""
+        held = self._drives.get(execution.execution_id)
+        if held is not None:
+            held[0].notify(execution)
+        return held is not None
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it claims no more."""
+        return self._closing
+
+    def drain(self) -> None:
+        """Claim no more. What is driven here is let go between two steps, as soon as no activity of it runs."""
+        self._closing = True
+        for drive, _ in self._drives.values():
+            drive.drain()
+
+    async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
+        """Stop: claim no more, give running activities `grace` to end, then let everything go. An activity that is
+        cut off leaves no trace and runs again elsewhere."""
+        self.drain()
+        await self._wait_for_tasks(grace)
+        for drive, _ in self._drives.values():
+            drive.cut()
+        await self._wait_for_tasks(timedelta(seconds=5))
+        for task in self._tasks:
+            task.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._watchdog.close()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # one of a batch is raised; asyncio would log each of the others when it is freed
+
+    async def _wait_for_tasks(self, seconds: timedelta) -> None:
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=seconds.total_seconds())
+
+    async def _drive_all(self, executions: list[Execution]) -> None:
+        tasks = [self.start(execution) for execution in executions]
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=self._settings.batch_budget.total_seconds())
+        while between := self._between_steps(late):
+            await asyncio.wait(between, timeout=1, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    def _between_steps(self, late: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+        """Those whose budget is over and that have to end now: what is between two steps lets go, what has no place
+        yet is left to the sweep. The others run an activity, which may take as long as it likes."""
+        for task in self._queue & late:
+            task.cancel()
+        busy = set[asyncio.Task[None]]()
+        for drive, task in self._drives.values():
+            if task in late:
+                drive.drain()
+                busy |= {task} if drive.is_busy else set()
+        return {task for task in late - busy if not task.done()}
+
+    async def _drive(self, execution: Execution) -> None:
+        try:
+            await self._attend(execution)
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - a document that can't be read must not take others along
+            _log.exception("execution %s can't be driven", execution.execution_id)
+
+    async def _attend(self, execution: Execution) -> None:
+        if self._closing or self.notify(execution):
+            return
+        if execution.schema_version > SCHEMA:
+            return self._leave_alone(execution)
+        if execution.is_complete:
+            return await self._settle(execution)
+        while (drive := await self._hold(execution)) is not None:
+            # Told of something just as it let go: whoever told it relies on it, and a read could be older.
+            execution = drive.told if drive.has_news else drive.execution
+            if execution.is_complete:
+                return await self._settle(execution)
+            if not drive.has_news:
+                return
+
+    async def _hold(self, execution: Execution) -> Drive | None:
+        """Claim an execution and drive it until it is let go. None if it could not be claimed."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._queue.add(task)
+        try:
+            await self._places.acquire()
+        finally:
+            self._queue.discard(task)
+        try:
+            drive = await self._claim(execution)
+            if drive is None:
+                return None
+            self._drives[execution.execution_id] = (drive, task)
+            if self._closing:  # it was closed while the claim was under way
+                drive.cut()
+            try:
+                with self._watchdog.watching():
+                    await drive.run()
+            finally:
+                if self._drives.get(execution.execution_id, (None,))[0] is drive:
+                    del self._drives[execution.execution_id]
+            return drive
+        finally:
+            self._places.release()
+
+    async def _settle(self, execution: Execution) -> None:
+        """What is left to do for an execution that has ended."""
+        if execution.owes:
+            for parent in await tell_parents(self._store, self._clock, execution):
+                self.notify(parent)
+        elif execution.is_expired(self._clock.now()):
+            with contextlib.suppress(Conflict, Missing):
+                await self._store.purge(execution)
+
+    async def _claim(self, execution: Execution) -> Drive | None:
+        settings = self._settings
+        for _ in range(CLAIM_TRIES):
+            now = self._clock.now()
+            workflow = self._registry.find(execution.workflow, execution.version)
+            if workflow is None or execution.schema_version > SCHEMA:
+                self._leave_alone(execution)
+                return None
+            if self._closing or not execution.is_runnable(now, settings.skew):
+                return None
+            fresh, takeover = execution.is_fresh, execution.worker is not None
+            try:
+                claimed = await self._store.replace(
+                    execution.claimed(uuid.uuid4().hex, now, settings.lease, settings.skew)
+                )
+            except Conflict:
+                with contextlib.suppress(Missing):
+                    execution = await self._store.read(execution.execution_id)
+                    continue
+                return None
+            except Missing:
+                return None
+            return Drive(self._resources, workflow, claimed, fresh, takeover)
+        return None
+
+    def _leave_alone(self, execution: Execution) -> None:
+        kind = (execution.workflow, execution.version)
+        if kind not in self._unknown:
+            self._unknown.add(kind)
+            _log.warning(
+                "execution %s is left alone: this deployment has no workflow %r version %r (schema %d)",
+                execution.execution_id,
+                *kind,
+                execution.schema_version,
+            )

@@ -1,0 +1,78 @@
+"""The engine's settings, read from the environment once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from engine.ground.tokens import parse_keys
+
+MIN_RETENTION = timedelta(minutes=1)
+"""A start whose answer was lost may be sent again for nearly that long (`store/cosmos/resend.py`). It has to find
+the execution, or it would run a second time."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the engine drives. Every duration may be shortened in tests."""
+
+    lease: timedelta = timedelta(seconds=30)
+    """How long a claim holds without a heartbeat; heartbeats come each third of it."""
+    skew: timedelta = timedelta(seconds=5)
+    """How far the clocks of two machines may be apart."""
+    hold: timedelta = timedelta(seconds=2)
+    """A timer or retry that is due sooner than this is waited for in memory; a later one suspends the execution."""
+    first_look: timedelta = timedelta(seconds=5)
+    """When the sweep looks at a new execution that nobody has claimed."""
+    retention: timedelta = timedelta(days=30)
+    """How long a finished execution is kept whose workflow says nothing else; zero: for ever."""
+    max_claims: int = 5
+    """Claims in a row without progress after which an execution is quarantined."""
+    max_drives: int = 64
+    """Executions that one process drives at a time."""
+    batch_budget: timedelta = timedelta(seconds=20)
+    """How long a batch of the change feed, or a sweep, may hold its trigger."""
+    page: int = 100
+    """Executions that the sweep asks for at a time."""
+    activity_threads: int = 32
+    """Sync activities that run at a time in one process."""
+    blocked_after: timedelta = timedelta(0)
+    """How long the event loop may stand still before a warning names what blocks it; zero: nobody looks."""
+    signing_keys: tuple[str, ...] = field(default=(), repr=False)
+    """Keys for tokens that leave through HTTP: the first signs, all verify."""
+
+    @property
+    def heartbeat(self) -> timedelta:
+        """The time between two heartbeats."""
+        return self.lease / 3
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_RETENTION_DAYS`,
+        `ENGINE_MAX_CLAIMS`, `ENGINE_MAX_DRIVES`, `ENGINE_SIGNING_KEY` and `ENGINE_BLOCKED_SECONDS` (a third of the
+        lease, at least one). Raises ValueError that names the setting."""
+
+        def number(name: str, default: float, least: float, most: float = 1_000_000_000) -> float:
+            text = environment.get(name, "").strip()
+            try:
+                value = float(text) if text else default
+            except ValueError:
+                value = -1
+            if not least <= value <= most:
+                raise ValueError(f"setting {name} is a number of at least {least:g} and at most {most:g}, not {text!r}")
+            return value
+
+        retention = timedelta(days=number("ENGINE_RETENTION_DAYS", cls.retention.days, 0, 36_500))
+        if retention and retention < MIN_RETENTION:
+            raise ValueError("setting ENGINE_RETENTION_DAYS is at least a minute of a day, or 0: for ever")
+        lease = number("ENGINE_LEASE_SECONDS", cls.lease.total_seconds(), 1)
+        return cls(
+            lease=timedelta(seconds=lease),
+            skew=timedelta(seconds=number("ENGINE_SKEW_SECONDS", cls.skew.total_seconds(), 0)),
+            retention=retention,
+            max_claims=int(number("ENGINE_MAX_CLAIMS", cls.max_claims, 1)),
+            max_drives=int(number("ENGINE_MAX_DRIVES", cls.max_drives, 1)),
+            blocked_after=timedelta(seconds=number("ENGINE_BLOCKED_SECONDS", max(1.0, lease / 3), 0)),
+            signing_keys=parse_keys(environment.get("ENGINE_SIGNING_KEY", "")),
+        )

@@ -1,0 +1,173 @@
+"""One client of Cosmos DB, made inside the running loop at its first use, and how the SDK has to be set up.
+
+What the SDK would do by itself, and why it is told not to (azure-cosmos 4.17):
+- It sends a write again whose connection broke or whose answer is late, and then reports the conflict with its own
+  first try: `retry_connect=0, retry_read=0`. aiohttp still repeats a PUT or DELETE once on a connection that the
+  service has closed meanwhile, which is why a refused write is always read back.
+- It waits out 429 on its own, up to 9 times: `retry_throttle_total=-1` (0 would be taken for "not given").
+- It writes `é` as `\\u00e9`, so that a document far below 2 MB makes a request above it:
+  `enable_compact_utf8_item_writes`.
+
+Left on: a 503 is sent once more after half a second, a read after 408 and 5xx likewise, and a region that is away is
+left for another. These only repeat what may be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import io
+import logging
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.pipeline.transport import AioHttpTransport
+from azure.cosmos.aio import ContainerProxy, CosmosClient
+from azure.identity.aio import DefaultAzureCredential
+
+from engine.ground.errors import Unavailable
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.resend import Meaning, Trouble
+from engine.store.cosmos.schema import PARTITION_KEY
+from engine.store.cosmos.usage import METADATA, Usage
+
+_operation: contextvars.ContextVar[str] = contextvars.ContextVar("cosmos_operation", default=METADATA)
+
+_http_log = logging.getLogger("engine.store.cosmos.store.http")
+"""The SDK's log of requests, a dozen lines for each: at INFO, which is its level otherwise, it drowns everything."""
+_http_log.setLevel(logging.WARNING)
+
+LARGE_BODY = 2**20
+"""Bytes from which aiohttp wants a body as a file, so that writing it doesn't hold up the loop."""
+SET_UP = "the infrastructure creates it; for an emulator, `python -m engine.store.cosmos init` does"
+
+
+class CountingTransport(AioHttpTransport):  # type: ignore[misc]  # the SDK loads it lazily, untyped
+    """Counts each request that leaves, and what its answer says that it cost."""
+
+    def __init__(self, usage: Usage) -> None:
+        super().__init__()
+        self._usage = usage
+
+    async def send(self, request: Any, **config: Any) -> Any:
+        about_items = "/docs" in urlsplit(request.url).path
+        counters = self._usage.of(_operation.get() if about_items else METADATA)
+        counters.requests += 1
+        body = request.data
+        if isinstance(body, bytes) and len(body) > LARGE_BODY:
+            request.data = io.BytesIO(body)
+        try:
+            response = await super().send(request, **config)
+        except BaseException:
+            counters.failed += 1
+            raise
+        finally:
+            request.data = body  # the SDK may send it again
+        counters.request_units += float(response.headers.get("x-ms-request-charge") or 0)
+        counters.failed += response.status_code >= 400
+        return response
+
+
+@contextlib.contextmanager
+def counted_as(operation: str) -> Iterator[None]:
+    """Requests inside are counted under this name."""
+    token = _operation.set(operation)
+    try:
+        yield
+    finally:
+        _operation.reset(token)
+
+
+class Connection:
+    """A client of an account and what it keeps open. For one event loop."""
+
+    def __init__(self, account: CosmosAccount, usage: Usage) -> None:
+        self.account = account
+        self._usage = usage
+        self._opening = asyncio.Lock()
+        self._finding = asyncio.Lock()
+        self._client: CosmosClient | None = None
+        self._credential: AsyncTokenCredential | None = None
+        self._containers: dict[str, tuple[ContainerProxy, str]] = {}
+
+    async def client(self) -> CosmosClient:
+        """The client, opened. Raises what a request may raise."""
+        async with self._opening:
+            if self._client is None:
+                client = self._make()
+                try:
+                    await client.__aenter__()
+                except BaseException:
+                    await self._close(client)
+                    raise
+                self._client = client
+            return self._client
+
+    async def executions(self) -> ContainerProxy:
+        """The container of executions. Raises Unavailable if it isn't there or isn't one, and what a request may
+        raise."""
+        return (await self.container(self.account.container, PARTITION_KEY))[0]
+
+    async def container(self, name: str, partition_key: str) -> tuple[ContainerProxy, str]:
+        """A container and its resource id, which a container that is made anew under the name doesn't share."""
+        async with self._finding:
+            if name not in self._containers:
+                self._containers[name] = await self._find(name, partition_key)
+            return self._containers[name]
+
+    async def close(self) -> None:
+        """Close what was opened. It may be opened again."""
+        client, self._client = self._client, None
+        self._containers.clear()
+        if client is not None:
+            await self._close(client)
+
+    async def _close(self, client: CosmosClient) -> None:
+        credential, self._credential = self._credential, None
+        await client.close()
+        if credential is not None:
+            await credential.close()
+
+    def _make(self) -> CosmosClient:
+        account = self.account
+        credential: str | AsyncTokenCredential
+        if account.key is not None:
+            credential = account.key
+        else:
+            credential = self._credential = DefaultAzureCredential(managed_identity_client_id=account.client_id)
+        return CosmosClient(
+            account.endpoint,
+            credential,
+            connection_timeout=account.connect_timeout,
+            read_timeout=account.read_timeout,
+            retry_connect=0,
+            retry_read=0,
+            retry_throttle_total=-1,
+            enable_compact_utf8_item_writes=True,
+            user_agent_suffix="durable-workflows",
+            transport=CountingTransport(self._usage),
+            logger=_http_log,
+        )
+
+    async def _find(self, name: str, partition_key: str) -> tuple[ContainerProxy, str]:
+        database = self.account.database
+        proxy = (await self.client()).get_database_client(database).get_container_client(name)
+        try:
+            properties = await proxy.read()
+        except Exception as error:
+            if Trouble.of(error).meaning in (Meaning.MISSING, Meaning.NO_CONTAINER):
+                raise Unavailable(
+                    f"Cosmos DB account {self.account.endpoint} has no database {database!r} with a container "
+                    f"{name!r}: {SET_UP}"
+                ) from error
+            raise
+        paths = properties["partitionKey"]["paths"]
+        if paths != [partition_key]:
+            raise Unavailable(
+                f"container {name!r} of database {database!r} is partitioned by {', '.join(paths)}, not by "
+                f"{partition_key}: it can't be used. {SET_UP[0].upper()}{SET_UP[1:]}"
+            )
+        return proxy, str(properties["_rid"])

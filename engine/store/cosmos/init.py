@@ -1,0 +1,102 @@
+"""Making the database and its containers, from the definition in `cosmos_schema`: for an emulator, or an account that
+one has a key of. In production the infrastructure does it, and the app's identity may not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from azure.cosmos import PartitionKey
+from azure.cosmos.aio import CosmosClient
+
+from engine.ground.errors import StoreError
+from engine.store.cosmos.account import (
+    CONNECTION_SETTING,
+    CONTAINER_SETTING,
+    DATABASE_SETTING,
+    ENDPOINT_SETTING,
+    KEY_SETTING,
+    CosmosAccount,
+)
+from engine.store.cosmos.client import Connection
+from engine.store.cosmos.resend import Resend
+from engine.store.cosmos.schema import LEASES, container_definition, leases_definition
+from engine.store.cosmos.usage import Usage
+
+SLOW = 120.0
+"""Seconds that an emulator may take: it makes partitions, and may only just have started."""
+
+
+async def create_containers(account: CosmosAccount, retry: Resend | None = None) -> list[str]:
+    """Make what is missing. Returns in what the containers that there were differ from the definition. Raises
+    StoreError."""
+    connection, retry = Connection(account, Usage()), retry or Resend(patience=SLOW)
+
+    async def make() -> list[str]:
+        client = await connection.client()
+        await client.create_database_if_not_exists(account.database)
+        differences = []
+        for definition in (container_definition(account.container), leases_definition(LEASES)):
+            differences += await _create(client, account.database, definition)
+        return differences
+
+    try:
+        return await retry(f"making database {account.database} in {account.endpoint}", make)
+    finally:
+        await connection.close()
+
+
+async def _create(client: CosmosClient, database: str, definition: dict[str, Any]) -> list[str]:
+    key = definition["partitionKey"]
+    container = await client.get_database_client(database).create_container_if_not_exists(
+        definition["id"],
+        PartitionKey(path=key["paths"][0], kind=key["kind"], version=key["version"]),
+        indexing_policy=definition.get("indexingPolicy"),
+        default_ttl=definition["defaultTtl"],
+    )
+    return differences(definition, dict(await container.read()))
+
+
+def differences(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """In what a container differs from its definition: one sentence for each."""
+    name, sentences = wanted["id"], []
+    if found["partitionKey"]["paths"] != wanted["partitionKey"]["paths"]:
+        sentences.append(f"container {name} is partitioned by {found['partitionKey']['paths']}: make it anew")
+    if found.get("defaultTtl") != wanted["defaultTtl"]:
+        sentences.append(f"container {name}: defaultTtl is {found.get('defaultTtl')}, not {wanted['defaultTtl']}")
+    if "indexingPolicy" in wanted and _included(found) != _included(wanted):
+        sentences.append(f"container {name} indexes {sorted(_included(found))}, not {sorted(_included(wanted))}")
+    return sentences
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`init`, with the account from the settings. Returns the exit code."""
+    parser = argparse.ArgumentParser(
+        "python -m engine.store.cosmos.store",
+        description=f"init makes the database and its containers. The account: settings {ENDPOINT_SETTING} and "
+        f"{KEY_SETTING}, or {CONNECTION_SETTING}; names: {DATABASE_SETTING}, {CONTAINER_SETTING}.",
+    )
+    parser.add_argument("command", choices=["init"])
+    parser.parse_args(arguments)
+    try:
+        account = CosmosAccount.from_environment(os.environ)
+        if account is None:
+            raise ValueError(f"setting {ENDPOINT_SETTING} or {CONNECTION_SETTING} is not set")
+        found = asyncio.run(create_containers(account))
+    except (ValueError, StoreError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    for sentence in found:
+        sys.stderr.write(f"{sentence}\n")
+    if not found:
+        sys.stdout.write(f"database {account.database} at {account.endpoint} is ready\n")
+    return 1 if found else 0
+
+
+def _included(definition: dict[str, Any]) -> set[str]:
+    return {entry["path"] for entry in definition["indexingPolicy"].get("includedPaths", [])}

@@ -1,0 +1,139 @@
+"""Queries over all executions, page by page, and over one partition.
+
+A page of executions ends where the next one begins: a continuation holds the last value of the field that orders them
+and the executions of this page which have that very value, so that ties are neither lost nor given twice. The SDK can't
+continue a query that merges partitions in order, and a page of it has no snapshot to continue in: an execution that
+changes in between may move.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from azure.cosmos.aio import ContainerProxy
+
+from engine.ground.clock import isoformat
+from engine.ground.errors import InvalidInput
+from engine.store.base import Filter, Page, parse_executions
+from engine.store.documents import EXEC, Document
+
+ALL_BUT_EXEC = f"SELECT * FROM c WHERE c.id != '{EXEC}' AND (c.id < 'history::' OR c.id >= @first)"
+"""What `load` reads: `channel::`, `child::` and `deferred::` come before `history::`; `input` and `output` after it."""
+ALL_IDS = "SELECT VALUE c.id FROM c"
+
+MAX_PAGE = 1_000
+"""Items that the service is asked for at a time."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A query for executions, ordered `by` one indexed field. `where` are conditions, all of which must hold."""
+
+    by: str
+    descending: bool
+    where: list[str] = field(default_factory=list)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def due(cls, now: datetime) -> Selection:
+        """Executions whose `dueAt` has passed, the longest overdue first."""
+        return cls("dueAt", False, ["c.dueAt <= @now"], {"@now": isoformat(now)})
+
+    @classmethod
+    def listed(cls, filter: Filter) -> Selection:
+        """Executions, the newest first."""
+        where, parameters = ["IS_DEFINED(c.createdAt)"], dict[str, Any]()
+        for name in ("workflow", "status", "outcome"):
+            value = getattr(filter, name)
+            if value is not None:
+                where.append(f"c.{name} = @{name}")
+                parameters[f"@{name}"] = value
+        if filter.suspended_with_cause:  # `cause` isn't indexed, but only what runs has one
+            where += ["c.status = 'running'", "IS_DEFINED(c.cause)"]
+        return cls("createdAt", True, where, parameters)
+
+    async def page(self, container: ContainerProxy, limit: int, continuation: str | None) -> Page:
+        """The next `limit` executions. Raises what a request may raise; InvalidInput for a continuation of another
+        kind of query."""
+        after, seen = self._read(continuation)
+        rows: dict[str, Document] = {}
+        async for document in container.query_items(
+            self._text(after is not None),
+            parameters=self._bound(after),
+            max_item_count=min(limit + len(seen), MAX_PAGE),
+        ):
+            if document[self.by] == after and document["executionId"] in seen:
+                continue
+            # The SDK may give a document twice when its physical partition splits meanwhile.
+            rows.setdefault(document["executionId"], document)
+            if len(rows) == limit:
+                break
+        found = list(rows.values())
+        return Page(parse_executions(found), self._write(found, after, seen) if len(found) == limit else None)
+
+    def _text(self, continued: bool) -> str:
+        conditions = [f"c.id = '{EXEC}'", *self.where]
+        if continued:
+            conditions.append(f"c.{self.by} {'<=' if self.descending else '>='} @after")
+        order = "DESC" if self.descending else "ASC"
+        return f"SELECT * FROM c WHERE {' AND '.join(conditions)} ORDER BY c.{self.by} {order}"
+
+    def _bound(self, after: str | None) -> list[dict[str, Any]]:
+        values = self.parameters | ({"@after": after} if after is not None else {})
+        return [{"name": name, "value": value} for name, value in values.items()]
+
+    def _write(self, rows: list[Document], after: str | None, seen: set[str]) -> str:
+        last = rows[-1][self.by]
+        ties = {row["executionId"] for row in rows if row[self.by] == last}
+        return json.dumps([self.by, last, sorted(ties | seen if last == after else ties)], separators=(",", ":"))
+
+    def _read(self, continuation: str | None) -> tuple[str | None, set[str]]:
+        if continuation is None:
+            return None, set()
+        try:
+            name, after, seen = json.loads(continuation)
+            if name != self.by or not isinstance(after, str):
+                raise ValueError(continuation)
+            return after, {str(one) for one in seen}
+        except (ValueError, TypeError, RecursionError):
+            raise InvalidInput(
+                "the continuation is not from an answer before", [("continuation", "malformed")]
+            ) from None
+
+
+async def partition_page(
+    container: ContainerProxy,
+    execution_id: str,
+    text: str,
+    parameters: dict[str, Any],
+    continuation: str | None,
+    options: dict[str, Any],
+) -> tuple[list[Any], str | None, dict[str, Any]]:
+    """One page of a query in one partition: its items, the token of the next page, and the answer's headers. Raises
+    what a request may raise.
+
+    The token is taken from the answer itself: the SDK's pager takes it from the headers of whatever its client was
+    last answered.
+    """
+    headers: dict[str, Any] = {}
+
+    def keep(answer: Any, _: Any) -> None:
+        headers.clear()
+        headers.update({name.lower(): value for name, value in answer.items()})
+
+    pages = container.query_items(
+        text,
+        parameters=[{"name": name, "value": value} for name, value in parameters.items()],
+        partition_key=execution_id,
+        max_item_count=-1,
+        response_hook=keep,
+        **options,
+    ).by_page(continuation)
+    try:
+        items = [item async for item in await anext(pages)]
+    except StopAsyncIteration:
+        items = []
+    return items, headers.get("x-ms-continuation") or None, headers

@@ -1,0 +1,210 @@
+"""CosmosStore: the production store, one container of Cosmos DB.
+
+How each promise of `engine.store.base` is kept:
+1. One call is one item operation or one transactional batch. Only `purge` may take several: see `cosmos_purge`.
+2. `replace` and `commit` go under IfMatch, creates are creates, signals ride with a create or behind a predicate: a
+   request that is repeated changes nothing.
+3. Each call marks its documents with an `op` of its own. When a write is refused, what stands is read back: if that has
+   this `op`, it is the call's own first try, whose answer was lost.
+4. What an answer says of the session goes with the next reads of the execution (`cosmos_sessions`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from engine.ground.clock import isoformat
+from engine.ground.errors import Conflict, Missing, Taken
+from engine.store.base import Filter, Loaded, Page, sort_documents
+from engine.store.cosmos.account import CosmosAccount
+from engine.store.cosmos.client import Connection
+from engine.store.cosmos.feed import CosmosFeed
+from engine.store.cosmos.items import Items, Operation
+from engine.store.cosmos.purge import Purge
+from engine.store.cosmos.query import ALL_BUT_EXEC, Selection
+from engine.store.cosmos.resend import Resend
+from engine.store.cosmos.usage import Usage
+from engine.store.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
+from engine.store.feed import ChangeFeed
+
+IS_RUNNING = "FROM c WHERE c.status = 'running'"
+CAN_BE_INTERRUPTED = "FROM c WHERE c.status = 'running' AND c.interrupted = false"
+
+
+class CosmosStore:
+    """A store in the account's container. It is opened by the first call, in whose event loop it is then used.
+
+    `usage` counts what is asked of the account.
+    """
+
+    def __init__(self, account: CosmosAccount, retry: Resend | None = None) -> None:
+        self.account = account
+        self.usage = Usage()
+        self._connection = Connection(account, self.usage)
+        self._items = Items(self._connection.executions, retry or Resend())
+        self._feed: CosmosFeed | None = None
+
+    @property
+    def sends_for(self) -> timedelta:
+        return timedelta(seconds=self._items.retry.budget + self._items.retry.patience)
+
+    async def create(self, execution: Execution, input: Large | None = None) -> Execution:
+        written = _marked(execution)
+        try:
+            if input is None:
+                etag = await self._items.create("create", written)
+            else:
+                etag = (await self._create_both(written, _marked(input)))[0]["eTag"]
+        except Taken:
+            # What a lost try of this call created, and others changed since, looks like a stranger's. That is no loss:
+            # the caller then takes what there is, and this is it.
+            found = await self._items.find("read back", execution.execution_id, EXEC)
+            if found is None or found.get("op") != written["op"]:
+                raise
+            etag = found["_etag"]
+        return _execution(written, etag)
+
+    async def read(self, execution_id: str) -> Execution:
+        return Execution.from_document(await self._items.read("read", execution_id, EXEC))
+
+    async def load(self, execution_id: str, from_chunk: int = 0) -> Loaded:
+        first = f"history::{from_chunk:08d}"
+        return sort_documents(await self._items.query("load", execution_id, ALL_BUT_EXEC, first=first))
+
+    async def replace(self, execution: Execution) -> Execution:
+        written = _marked(execution)
+        try:
+            etag = await self._items.replace("replace", written, execution.etag)
+        except Conflict:
+
+            def is_old(found: Document | None) -> bool:
+                return found is not None and found["_etag"] == execution.etag
+
+            found = await self._items.read_back(execution.execution_id, EXEC, is_old)
+            if found is None or found.get("op") != written["op"]:
+                raise
+            etag = found["_etag"]
+        return _execution(written, etag)
+
+    async def append(self, chunk: Chunk) -> None:
+        written = _marked(chunk)
+        try:
+            await self._items.create("append", written)
+        except Taken:
+            if not await self._is_own(written):
+                raise
+
+    async def commit(self, execution: Execution, chunk: Chunk | None = None, output: Large | None = None) -> Execution:
+        created = [_marked(record) for record in (chunk, output) if record is not None]
+        if not created:
+            return await self.replace(execution)
+        written = _marked(execution)
+        operations = [*map(Operation.create, created), Operation.replace(written, execution.etag)]
+        try:
+            # A Conflict needs no look: with the creates of an own first try in place, they would be refused before it.
+            etag = (await self._items.batch("commit", execution.execution_id, operations))[-1]["eTag"]
+        except Taken:
+            if not await self._is_own(created[0]):
+                raise
+            found = await self._items.find("read back", execution.execution_id, EXEC)
+            # If someone changed it since, the version that was written has no etag any more: the old one makes the next
+            # write of it a Conflict, as it has to be.
+            landed = found is not None and found.get("op") == written["op"]
+            etag = found["_etag"] if found and landed else execution.etag
+        return _execution(written, etag)
+
+    async def signal(self, item: InboxItem, now: datetime) -> Execution:
+        created = _marked(item)
+        wake = Operation.patch(
+            EXEC,
+            [_increment("wake"), _increment("inboxCount"), *_touch(now, created["op"])],
+            predicate=IS_RUNNING,
+        )
+        try:
+            # The exec document first: that there is none, or that it is complete, goes before that the item exists.
+            done = await self._items.batch("signal", item.execution_id, [wake, Operation.create(created)])
+        except (Taken, Conflict) as error:
+            # Complete may also be what became of it after a first try of ours.
+            if not await self._is_own(created, missing_is_old=isinstance(error, Taken)):
+                raise
+            return await self.read(item.execution_id)
+        return Execution.from_document(done[0]["resourceBody"])
+
+    async def read_inbox(self, execution_id: str, id: str) -> InboxItem:
+        return InboxItem.from_document(await self._items.read("read_inbox", execution_id, id))
+
+    async def interrupt(self, execution_id: str, now: datetime) -> Execution:
+        changes = [
+            {"op": "set", "path": "/interrupted", "value": True},
+            _increment("wake"),
+            *_touch(now, uuid.uuid4().hex),
+        ]
+        try:
+            patched = await self._items.patch("interrupt", execution_id, EXEC, changes, predicate=CAN_BE_INTERRUPTED)
+        except Conflict:
+            # Interrupted or complete: neither is ever undone, so a version that is neither is old.
+            def is_old(found: Document | None) -> bool:
+                return found is not None and found["status"] == "running" and not found["interrupted"]
+
+            found = await self._items.read_back(execution_id, EXEC, is_old)
+            if found is None:  # what stands there later is a fresh run, which nobody asked to interrupt
+                raise Missing(f"execution {execution_id} was purged meanwhile") from None
+            patched = found
+        return Execution.from_document(patched)
+
+    async def due(self, now: datetime, limit: int, continuation: str | None = None) -> Page:
+        return await self._page("due", Selection.due(now), limit, continuation)
+
+    async def list(self, filter: Filter, limit: int, continuation: str | None = None) -> Page:
+        return await self._page("list", Selection.listed(filter), limit, continuation)
+
+    async def purge(self, execution: Execution) -> None:
+        await Purge.run(self._items, execution)
+
+    def change_feed(self) -> ChangeFeed:
+        if self._feed is None:
+            self._feed = CosmosFeed(self._connection, Connection(self.account, self.usage), self._items.retry)
+        return self._feed
+
+    async def close(self) -> None:
+        if self._feed is not None:
+            await self._feed.close()
+        await self._connection.close()
+
+    # -- inside --
+
+    async def _create_both(self, first: Document, second: Document) -> Sequence[Document]:
+        operations = [Operation.create(first), Operation.create(second)]
+        return await self._items.batch("create", first["executionId"], operations)
+
+    async def _page(self, operation: str, selection: Selection, limit: int, continuation: str | None) -> Page:
+        return await self._items.ask(
+            operation, f"{operation} query", lambda container: selection.page(container, limit, continuation)
+        )
+
+    async def _is_own(self, created: Document, missing_is_old: bool = True) -> bool:
+        """Whether a document that is only ever created is the one that this call sent."""
+        found = await self._items.read_back(
+            created["executionId"], created["id"], lambda found: found is None and missing_is_old
+        )
+        return found is not None and found.get("op") == created["op"]
+
+
+def _marked(record: Record) -> Document:
+    """The document to write, with an `op` of this call's own."""
+    return {**record.to_document(), "op": uuid.uuid4().hex}
+
+
+def _execution(written: Document, etag: str) -> Execution:
+    return Execution.from_document({**written, "_etag": etag})
+
+
+def _increment(name: str) -> Document:
+    return {"op": "incr", "path": f"/{name}", "value": 1}
+
+
+def _touch(now: datetime, op: str) -> list[Document]:
+    values = {"dueAt": isoformat(now), "updatedAt": isoformat(now), "op": op}
+    return [{"op": "set", "path": f"/{name}", "value": value} for name, value in values.items()]

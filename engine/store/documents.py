@@ -1,0 +1,361 @@
+"""The documents of an execution, and how its exec document may change.
+
+One container, partition key `/executionId`. Fields are camelCase in the documents; system fields begin with `_`.
+
+| id                     | written                                                                        |
+| ---                    | ---                                                                            |
+| `exec`                 | created once; replaced under its etag; patched by signals                      |
+| `history::<8 digits>`  | created only: the log has one total order, and whoever loses a race knows      |
+| `deferred::<name>`     | created only: the first writer wins                                            |
+| `child::<step>::<run>` | created only, by the child, in its parent's partition                          |
+| `channel::<name>::<…>` | created only: one for each value                                               |
+| `input`, `output`      | created only: a payload or result that is too large for the exec document      |
+
+Rules of the exec document:
+1. `status` goes from running to complete, once, and nothing else changes after that.
+2. `interrupted` never goes back to false.
+3. Whoever drives holds `worker` (a fresh token for each drive) and `leaseExpiresAt`. A `worker` without a live lease
+   tells who claims next that the driver before may still be writing: it seals the log.
+4. `wake` grows with every piece of news; `seen` is the `wake` that the driver had taken in when it let go.
+5. `dueAt` says: if nothing has happened by then, look at me.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, Self
+from urllib.parse import quote, unquote
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic.alias_generators import to_camel
+
+from engine.ground.clock import Instant, from_seconds
+from engine.ground.errors import DecodingError
+from engine.values.events import Event, dump_events, load_events
+from engine.values.failures import ErrorRecord
+from engine.values.outcome import OutcomeKind
+
+SCHEMA = 1
+"""The version of these documents. A driver leaves alone what a later one wrote."""
+EXEC = "exec"
+INPUT = "input"
+OUTPUT = "output"
+INLINE_BYTES = 4_096
+"""Payloads and results above this many characters get a document of their own: `exec` is rewritten often."""
+MAX_ID_BYTES = 1_023
+"""Of a document's id (https://learn.microsoft.com/azure/cosmos-db/concepts-limits)."""
+
+Document = dict[str, Any]
+
+
+class Record(BaseModel):
+    """Base of all documents: camelCase in the store, and what a later version added survives a rewrite."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, validate_by_name=True)
+
+    id: str
+    execution_id: str
+    op: str = ""
+    """A fresh id for each write: tells one's own write, whose answer was lost, from a stranger's."""
+
+    def to_document(self) -> Document:
+        """The document to store, without system fields."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"etag"})
+
+    @classmethod
+    def from_document(cls, document: Document) -> Self:
+        """The record in a stored document. Raises pydantic's ValidationError if it isn't one."""
+        fields = {name: value for name, value in document.items() if not name.startswith("_")}
+        return cls.model_validate(fields)
+
+    def with_op(self) -> Self:
+        """The same, marked as a write of its own."""
+        return self.model_copy(update={"op": uuid.uuid4().hex})
+
+
+class Parent(BaseModel):
+    """Who waits for a child: the parent's execution and the step in it."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, validate_by_name=True)
+
+    execution_id: str
+    step: str
+    run: str | None = None
+    """That of the parent: what a run awaited that was purged is no answer to the next."""
+
+
+class Execution(Record):
+    """The exec document."""
+
+    id: Literal["exec"] = "exec"
+    schema_version: int = Field(default=SCHEMA, alias="schema")
+    workflow: str
+    version: str
+    run: str | None = None
+    """Tells this run from an earlier one of that id, which was purged."""
+    payload: str | None = None
+    """JSON text; None when it stands in the `input` document."""
+    parents: tuple[Parent, ...] = ()
+    """Who waits for its end."""
+    told: bool = False
+    """Whether they have it."""
+    creator: str | None = None
+    """The execution that started it as a child."""
+    ancestors: tuple[str, ...] = ()
+    """Those that wait for it, one for the other, or the one that started it without waiting: it may await none."""
+    tags: dict[str, str] = {}
+    status: Literal["running", "complete"] = "running"
+    suspended: bool = False
+    interrupted: bool = False
+    cause: ErrorRecord | None = None
+    """Why the execution is suspended, when that is nothing that it waits for."""
+    outcome: OutcomeKind | None = None
+    completed_result: str | None = None
+    """JSON text; None when it stands in the `output` document."""
+    error: ErrorRecord | None = None
+    compensation_errors: tuple[ErrorRecord, ...] = ()
+    """What compensations and finalizers failed with."""
+    retention_seconds: float | None = None
+    """How long it is kept once it has ended; None: for ever."""
+    worker: str | None = None
+    lease_expires_at: Instant | None = None
+    due_at: Instant | None = None
+    wake: int = 0
+    seen: int = 0
+    inbox_count: int = 0
+    history_length: int = 0
+    """Chunks of the history when this document was last written. There may be more."""
+    logged: int = 0
+    """Turns whose log lines have been written."""
+    attempts: int = 0
+    """Claims since there was progress."""
+    created_at: Instant
+    updated_at: Instant
+    completed_at: Instant | None = None
+
+    etag: str = Field(default="", exclude=True)
+
+    @field_validator("execution_id")
+    @classmethod
+    def _is_hex(cls, value: str) -> str:
+        if not re.fullmatch(r"[0-9a-f]{32}", value):
+            raise ValueError("an execution id is 32 hexadecimal digits")
+        return value
+
+    @classmethod
+    def from_document(cls, document: Document) -> Self:
+        return super().from_document(document).model_copy(update={"etag": document.get("_etag", "")})
+
+    @property
+    def is_complete(self) -> bool:
+        return self.status == "complete"
+
+    @property
+    def owes(self) -> bool:
+        """Whether it has ended and its parents have yet to hear of it."""
+        return self.is_complete and bool(self.parents) and not self.told
+
+    def is_expired(self, now: datetime) -> bool:
+        """Whether it has been kept for as long as it should be."""
+        return self.is_complete and not self.owes and self.due_at is not None and self.due_at <= now
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing has happened to it yet: there is nothing to load."""
+        happened = self.history_length or self.inbox_count or self.wake or self.attempts or self.worker
+        return not happened and self.payload is not None
+
+    def is_leased(self, now: datetime, skew: timedelta) -> bool:
+        """Whether someone drives it. Clocks may be `skew` apart."""
+        return self.worker is not None and self.lease_expires_at is not None and now <= self.lease_expires_at + skew
+
+    def is_runnable(self, now: datetime, skew: timedelta) -> bool:
+        """Whether there is something to do that nobody is doing."""
+        if self.is_complete or self.is_leased(now, skew):
+            return False
+        return not self.suspended or self.wake > self.seen or (self.due_at is not None and self.due_at <= now)
+
+    # -- the changes that a driver makes, each under the etag --
+
+    def claimed(self, worker: str, now: datetime, lease: timedelta, skew: timedelta) -> Execution:
+        """Held by `worker`, a claim that counts until there is progress."""
+        return self._changed(now, attempts=self.attempts + 1, suspended=False, cause=None).leased(
+            worker, now, lease, skew
+        )
+
+    def leased(self, worker: str, now: datetime, lease: timedelta, skew: timedelta) -> Execution:
+        """Held by `worker` for another `lease`."""
+        until = now + lease
+        return self._changed(now, worker=worker, lease_expires_at=until, due_at=until + skew)
+
+    def forgiven(self, now: datetime) -> Execution:
+        """With one claim less to count."""
+        return self._changed(now, attempts=max(0, self.attempts - 1))
+
+    def suspended_until(self, due_at: datetime | None, now: datetime) -> Execution:
+        """Let go: waiting for `due_at`, or for the outside alone."""
+        return self._let_go(now, suspended=True, due_at=due_at, cause=None, seen=self.wake)
+
+    def suspended_because(self, cause: ErrorRecord, now: datetime, attempts: int = 0) -> Execution:
+        """Let go: until it is resumed, or something new makes it worth another look."""
+        return self._let_go(now, suspended=True, due_at=None, cause=cause, seen=self.wake, attempts=attempts)
+
+    def released(self, now: datetime) -> Execution:
+        """Let go between two steps: the next driver carries on at once."""
+        return self._let_go(now, suspended=False, due_at=now, cause=None)
+
+    def completed(
+        self,
+        outcome: OutcomeKind,
+        result: str | None,
+        error: ErrorRecord | None,
+        now: datetime,
+        compensation_errors: tuple[ErrorRecord, ...] = (),
+    ) -> Execution:
+        """Ended. `result` is JSON text, or None if it has a document of its own."""
+        return self._let_go(
+            now,
+            status="complete",
+            suspended=False,
+            outcome=outcome,
+            completed_result=result,
+            error=error,
+            compensation_errors=compensation_errors,
+            completed_at=now,
+            due_at=now if self.parents else self._kept_until(now),
+            cause=None,
+            seen=self.wake,
+        )
+
+    def terminated(self, now: datetime) -> Execution:
+        """Ended at once, whoever drives it."""
+        return self.completed("terminated", None, None, now).model_copy(update={"wake": self.wake + 1})
+
+    def attached_to(self, parent: Parent, now: datetime) -> Execution:
+        """With one more parent to tell."""
+        return self._changed(now, parents=(*self.parents, parent))
+
+    def settled(self, now: datetime) -> Execution:
+        """With all parents told."""
+        return self._changed(now, told=True, due_at=self._kept_until(self.completed_at or now))
+
+    def _kept_until(self, ended: datetime) -> datetime | None:
+        if self.retention_seconds is None:
+            return None
+        return from_seconds(ended.timestamp() + self.retention_seconds)
+
+    def resumed(self, now: datetime) -> Execution:
+        """Free to run again, whatever it was suspended for."""
+        return self._changed(now, suspended=False, cause=None, attempts=0, due_at=now, wake=self.wake + 1)
+
+    def _let_go(self, now: datetime, **changes: Any) -> Execution:
+        return self._changed(now, **({"worker": None, "lease_expires_at": None, "attempts": 0} | changes))
+
+    def _changed(self, now: datetime, **changes: Any) -> Execution:
+        return self.model_copy(update={"updated_at": max(now, self.created_at), "op": uuid.uuid4().hex, **changes})
+
+
+class Chunk(Record):
+    """A piece of the history: events in the order in which the workflow saw them."""
+
+    events: list[Document]
+    run: str | None = None
+    """That of the execution."""
+
+    @classmethod
+    def of(cls, execution_id: str, number: int, events: Sequence[Event], run: str | None = None) -> Chunk:
+        id = f"history::{number:08d}"
+        return cls(id=id, execution_id=execution_id, events=dump_events(list(events)), run=run).with_op()
+
+    @property
+    def number(self) -> int:
+        return int(self.id.partition("::")[2])
+
+    def decoded(self) -> list[Event]:
+        """Its events. Raises DecodingError on what this version of the engine doesn't know."""
+        try:
+            return load_events(self.events)
+        except ValidationError as error:
+            raise DecodingError(f"document {self.id} holds events that this version can't read: {error}") from None
+
+
+def new_run() -> str:
+    """What tells a new run from those before it under the same id."""
+    return uuid.uuid4().hex[:12]
+
+
+def of_run(chunks: Iterable[Chunk], run: str | None, start: int = 0) -> list[Chunk]:
+    """The history of a run, from chunk `start` on. What names another run was written by a driver that didn't know yet
+    that its execution had been purged: in this history it takes up its number and holds nothing, and behind its end it
+    doesn't count."""
+    history: list[Chunk] = []
+    for chunk in chunks:
+        if chunk.run not in (None, run):
+            if chunk.number != start + len(history):
+                continue
+            chunk = chunk.model_copy(update={"events": []})
+        history.append(chunk)
+    return history
+
+
+class InboxItem(Record):
+    """What the outside, or a child, sent: the exit of a deferred or of a child workflow."""
+
+    name: str
+    at: Instant
+    value: str | None = None
+    error: ErrorRecord | None = None
+    position: int = 0
+    """How many items its sender knew to be there before: later than those, whatever the clocks said."""
+    run: str | None = None
+    """Which run of its parent a child answers."""
+
+    @classmethod
+    def of(
+        cls,
+        kind: Literal["deferred", "child", "channel"],
+        execution_id: str,
+        name: str,
+        at: datetime,
+        value: str | None = None,
+        error: ErrorRecord | None = None,
+        one_of_many: str = "",
+        position: int = 0,
+        run: str | None = None,
+    ) -> InboxItem:
+        suffix = one_of_many or run or ""
+        id = inbox_id(kind, name) + (f"::{quote(suffix, safe='', errors='surrogatepass')}" if suffix else "")
+        return cls(
+            id=id, execution_id=execution_id, name=name, at=at, value=value, error=error, position=position, run=run
+        ).with_op()
+
+    @property
+    def kind(self) -> str:
+        return self.id.partition("::")[0]
+
+
+class Large(Record):
+    """A payload (`input`) or a result (`output`) with a document of its own."""
+
+    value: str
+
+
+def inbox_id(kind: str, name: str) -> str:
+    """The id of an inbox document. Raises ValueError where a store would not take it."""
+    id = f"{kind}::{quote(name, safe='', errors='surrogatepass')}"
+    if len(id.encode()) > MAX_ID_BYTES:
+        raise ValueError(f"the name {name[:50]!r}… is too long: its quoted form may have {MAX_ID_BYTES} bytes")
+    return id
+
+
+def inbox_name(id: str) -> str:
+    """The name in the id of an inbox document."""
+    return unquote(id.partition("::")[2], errors="surrogatepass")
+
+
+def is_large(text: str) -> bool:
+    """Whether a payload or result needs a document of its own."""
+    return len(text) > INLINE_BYTES

@@ -1,0 +1,327 @@
+"""SqliteStore: the embedded store, one file (or `:memory:`), for the local host and for tests.
+
+It keeps the promises of `engine.store.base` with one table of JSON documents. Every method is one transaction on the
+store's own thread; several processes may share a file (WAL, with `BEGIN IMMEDIATE` before each write). A commit
+survives the end of the process at any moment; the last ones may be lost when the machine itself loses power.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.ground.clock import isoformat
+from engine.ground.errors import Conflict, InvalidInput, Missing, Taken, TooLarge, Unavailable
+from engine.store.base import Filter, Loaded, Page, parse_executions, sort_documents
+from engine.store.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
+from engine.store.feed import ChangeFeed
+from engine.store.sqlite.feed import SqliteFeed
+
+T = TypeVar("T")
+
+MAX_DOCUMENT_BYTES = 2_000_000
+"""As large as an item of Cosmos DB may be, so that nothing works here only."""
+FEED_RANGES = 4
+"""Ranges of the change feed that local hosts share."""
+BUSY_SECONDS = 30
+"""How long a transaction waits for another process to finish its own."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS documents (
+    execution_id TEXT NOT NULL,
+    id           TEXT NOT NULL,
+    body         TEXT NOT NULL,
+    etag         TEXT NOT NULL,
+    seq          INTEGER NOT NULL UNIQUE,
+    feed_range   INTEGER NOT NULL,
+    workflow     TEXT,
+    status       TEXT,
+    due_at       TEXT,
+    created_at   TEXT,
+    PRIMARY KEY (execution_id, id)
+);
+CREATE INDEX IF NOT EXISTS feed ON documents (feed_range, seq);
+CREATE INDEX IF NOT EXISTS due ON documents (due_at, execution_id) WHERE due_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS newest ON documents (created_at, execution_id) WHERE created_at IS NOT NULL;
+CREATE TABLE IF NOT EXISTS sequence (value INTEGER NOT NULL);
+INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM sequence);
+"""
+
+
+class SqliteStore:
+    """A store in one SQLite file. `path` is that file's, or `:memory:`."""
+
+    def __init__(self, path: str | Path = ":memory:") -> None:
+        self._path = str(path)
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="sqlite-store")
+        self._connection: sqlite3.Connection | None = None
+
+    # -- the engine's words --
+
+    @property
+    def sends_for(self) -> timedelta:
+        return timedelta(0)
+
+    async def create(self, execution: Execution, input: Large | None = None) -> Execution:
+        def work(db: sqlite3.Connection) -> Execution:
+            for record in (execution, input):
+                if record is not None:
+                    _insert(db, record)
+            return _read(db, execution.execution_id)
+
+        return await self._write(work)
+
+    async def read(self, execution_id: str) -> Execution:
+        return await self._read(lambda db: _read(db, execution_id))
+
+    async def load(self, execution_id: str, from_chunk: int = 0) -> Loaded:
+        def work(db: sqlite3.Connection) -> Loaded:
+            first = f"history::{from_chunk:08d}"
+            rows = db.execute(
+                "SELECT body FROM documents WHERE execution_id = ? AND id <> 'exec' "
+                "AND (id NOT LIKE 'history::%' OR id >= ?) ORDER BY id",
+                (execution_id, first),
+            )
+            return sort_documents([json.loads(body) for (body,) in rows])
+
+        return await self._read(work)
+
+    async def replace(self, execution: Execution) -> Execution:
+        return await self.commit(execution)
+
+    async def append(self, chunk: Chunk) -> None:
+        await self._write(lambda db: _insert(db, chunk))
+
+    async def commit(self, execution: Execution, chunk: Chunk | None = None, output: Large | None = None) -> Execution:
+        def work(db: sqlite3.Connection) -> Execution:
+            for record in (chunk, output):
+                if record is not None:
+                    _insert(db, record)
+            return _replace(db, execution)
+
+        return await self._write(work)
+
+    async def signal(self, item: InboxItem, now: datetime) -> Execution:
+        def work(db: sqlite3.Connection) -> Execution:
+            execution = _read(db, item.execution_id)
+            if execution.is_complete:
+                raise Conflict(f"execution {item.execution_id} is complete")
+            _insert(db, item)
+            return _replace(
+                db,
+                execution.model_copy(
+                    update={
+                        "wake": execution.wake + 1,
+                        "inbox_count": execution.inbox_count + 1,
+                        "due_at": now,
+                    }
+                ),
+            )
+
+        return await self._write(work)
+
+    async def read_inbox(self, execution_id: str, id: str) -> InboxItem:
+        return await self._read(lambda db: InboxItem.from_document(_fetch(db, execution_id, id)))
+
+    async def interrupt(self, execution_id: str, now: datetime) -> Execution:
+        def work(db: sqlite3.Connection) -> Execution:
+            execution = _read(db, execution_id)
+            if execution.is_complete or execution.interrupted:
+                return execution
+            return _replace(
+                db,
+                execution.model_copy(update={"interrupted": True, "wake": execution.wake + 1, "due_at": now}),
+            )
+
+        return await self._write(work)
+
+    async def due(self, now: datetime, limit: int, continuation: str | None = None) -> Page:
+        return await self._page("due_at", "ASC", ["due_at <= ?"], [isoformat(now)], limit, continuation)
+
+    async def list(self, filter: Filter, limit: int, continuation: str | None = None) -> Page:
+        where, parameters = ["created_at IS NOT NULL"], []
+        for column, value in (("workflow", filter.workflow), ("status", filter.status)):
+            if value is not None:
+                where.append(f"{column} = ?")
+                parameters.append(value)
+        if filter.outcome is not None:
+            where.append("json_extract(body, '$.outcome') = ?")
+            parameters.append(filter.outcome)
+        if filter.suspended_with_cause:
+            where.append("json_extract(body, '$.cause') IS NOT NULL")
+        return await self._page("created_at", "DESC", where, parameters, limit, continuation)
+
+    async def purge(self, execution: Execution) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            current = _read(db, execution.execution_id)
+            if current.etag != execution.etag or not current.is_complete:
+                raise Conflict(f"execution {execution.execution_id} changed since it was read, or is not complete")
+            db.execute("DELETE FROM documents WHERE execution_id = ?", (execution.execution_id,))
+
+        await self._write(work)
+
+    def change_feed(self) -> ChangeFeed:
+        return SqliteFeed(self._write, FEED_RANGES)
+
+    async def close(self) -> None:
+        def work() -> None:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        self._thread.shutdown(wait=False)
+
+    # -- inside --
+
+    async def _page(
+        self,
+        column: str,
+        order: str,
+        where: Sequence[str],
+        parameters: Sequence[Any],
+        limit: int,
+        continuation: str | None,
+    ) -> Page:
+        if continuation is not None:
+            where = [*where, f"({column}, execution_id) {'>' if order == 'ASC' else '<'} (?, ?)"]
+            parameters = [*parameters, *_position(continuation)]
+        query = (
+            f"SELECT body, {column}, execution_id FROM documents WHERE {' AND '.join(where)} "
+            f"ORDER BY {column} {order}, execution_id {order} LIMIT ?"
+        )
+
+        def work(db: sqlite3.Connection) -> Page:
+            rows = db.execute(query, (*parameters, limit)).fetchall()
+            more = json.dumps(rows[-1][1:]) if len(rows) == limit else None
+            return Page(parse_executions(json.loads(row[0]) for row in rows), more)
+
+        return await self._read(work)
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._run("BEGIN", work)
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._run("BEGIN IMMEDIATE", work)
+
+    async def _run(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._transaction, begin, work)
+
+    def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            db = self._connect()
+            db.execute(begin)
+            try:
+                result = work(db)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+            return result
+        except sqlite3.IntegrityError as error:
+            raise Taken(f"a document of that id exists already ({error})") from error
+        except sqlite3.Error as error:
+            raise Unavailable(f"SQLite file {self._path}: {error}") from error
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._connection is None:
+            if self._path != ":memory:":
+                Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+            db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            try:
+                _use_wal(db)
+                db.execute("PRAGMA synchronous = NORMAL")
+                db.executescript("BEGIN IMMEDIATE;" + _SCHEMA + "COMMIT;")
+            except sqlite3.Error:
+                db.close()
+                raise
+            self._connection = db
+        return self._connection
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """Change a new file to WAL. Here SQLite doesn't wait for another process that does the same: it refuses at once."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _position(continuation: str) -> list[str]:
+    try:
+        moment, execution_id = map(str, json.loads(continuation))
+        (moment + execution_id).encode()  # no lone surrogates: SQLite can't take them
+    except (ValueError, TypeError, RecursionError):
+        raise InvalidInput("the continuation is not from an answer before", [("continuation", "malformed")]) from None
+    return [moment, execution_id]
+
+
+def _insert(db: sqlite3.Connection, record: Record) -> None:
+    body, etag, seq = _body(db, record)
+    db.execute(
+        "INSERT INTO documents (body, etag, seq, workflow, status, due_at, created_at, execution_id, id, feed_range) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (body, etag, seq, *_columns(record), record.execution_id, record.id, _range(record.execution_id)),
+    )
+
+
+def _replace(db: sqlite3.Connection, execution: Execution) -> Execution:
+    current = _read(db, execution.execution_id)
+    if current.etag != execution.etag:
+        raise Conflict(f"execution {execution.execution_id} changed since it was read")
+    body, etag, seq = _body(db, execution)
+    db.execute(
+        "UPDATE documents SET body = ?, etag = ?, seq = ?, workflow = ?, status = ?, due_at = ?, created_at = ? "
+        "WHERE execution_id = ? AND id = ?",
+        (body, etag, seq, *_columns(execution), execution.execution_id, EXEC),
+    )
+    return execution.model_copy(update={"etag": etag})
+
+
+def _body(db: sqlite3.Connection, record: Record) -> tuple[str, str, int]:
+    db.execute("UPDATE sequence SET value = value + 1")
+    seq: int = db.execute("SELECT value FROM sequence").fetchone()[0]
+    etag = f'"{seq:012d}"'
+    body = json.dumps({**record.to_document(), "_etag": etag}, ensure_ascii=False)
+    size = len(body.encode())
+    if size > MAX_DOCUMENT_BYTES:
+        raise TooLarge(f"document {record.id} takes {size:,} bytes; the limit is {MAX_DOCUMENT_BYTES:,}")
+    return body, etag, seq
+
+
+def _columns(record: Record) -> Sequence[str | None]:
+    if not isinstance(record, Execution):
+        return (None, None, None, None)
+    due_at = isoformat(record.due_at) if record.due_at else None
+    return (record.workflow, record.status, due_at, isoformat(record.created_at))
+
+
+def _fetch(db: sqlite3.Connection, execution_id: str, id: str) -> Document:
+    row = db.execute("SELECT body FROM documents WHERE execution_id = ? AND id = ?", (execution_id, id)).fetchone()
+    if row is None:
+        raise Missing(f"execution {execution_id} has no document {id}")
+    document: Document = json.loads(row[0])
+    return document
+
+
+def _read(db: sqlite3.Connection, execution_id: str) -> Execution:
+    return Execution.from_document(_fetch(db, execution_id, EXEC))
+
+
+def _range(execution_id: str) -> int:
+    return zlib.crc32(execution_id.encode()) % FEED_RANGES

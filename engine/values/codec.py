@@ -1,0 +1,245 @@
+"""Values to JSON text and back, by their declared types.
+
+Rules:
+1. What is stored is JSON text. A document holds it as one string, so that no store can change a number, a key
+   order or a depth in it (Cosmos DB keeps numbers as IEEE doubles and nests 128 deep).
+2. A value is decoded as soon as it is encoded: whoever sees it, live or in replay, sees what made the round trip.
+3. What would come back changed is refused: EncodingError names the place, the type and the reason.
+4. A place without an annotation takes plain JSON values only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import re
+import typing
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pydantic import ConfigDict, JsonValue, PydanticUserError, TypeAdapter, ValidationError
+
+from engine.ground.errors import DecodingError, EncodingError, InvalidInput, TooLarge
+from engine.values.comparison import difference
+
+MAX_VALUE_BYTES = 1_800_000
+"""The longest JSON text of one value, as it stands in a document. A Cosmos DB item may have 2 MB
+(https://learn.microsoft.com/azure/cosmos-db/concepts-limits); the rest is for the envelope."""
+
+_CONFIG = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
+
+
+class Codec:
+    """Encodes and decodes the values of one place: an argument, a result, a payload, a deferred.
+
+    `annotation` is its declared type; `inspect.Parameter.empty`, `Any` and `object` mean plain JSON. `place` names
+    it in messages ("the result of activity charge").
+    """
+
+    def __init__(self, annotation: Any, place: str) -> None:
+        self.place = place
+        self.plain = annotation in (inspect.Parameter.empty, Any, object)
+        self.annotation = JsonValue if self.plain else annotation
+        try:
+            # One element of a list, because a model's own type may not be given a configuration.
+            self._list: TypeAdapter[list[Any]] = TypeAdapter(list[self.annotation], config=_CONFIG)  # type: ignore[name-defined]
+        except (PydanticUserError, NameError, TypeError) as error:
+            raise TypeError(f"{place}: {_name(annotation)} can't be stored: {_first_line(error)}") from error
+        self._unordered = bool(re.search(r"'type': '(frozenset|set)'", repr(self._list.core_schema)))
+
+    def encode(self, value: Any) -> str:
+        """The JSON text of `value`. Raises EncodingError if its type doesn't allow it."""
+        try:
+            if self.plain:
+                self._list.validate_python([value], strict=True)
+            raw = self._list.dump_json([value], warnings="error", by_alias=False)
+            if b"null" in raw:
+                _refuse_nan(self._list.dump_python([value], mode="json"), json.loads(raw))
+            text = raw[1:-1].decode()
+        except Exception as error:  # noqa: BLE001 - a type's own serializers may raise anything
+            why = "an await is missing before the call" if inspect.iscoroutine(value) else _first_line(error)
+            raise EncodingError(
+                f"{self.place}: a value of type {_name(type(value))} can't be stored as {_name(self.annotation)}: {why}"
+            ) from None
+        return text
+
+    def decode(self, text: str) -> Any:
+        """The value behind `text`. Raises DecodingError if today's type doesn't take it."""
+        try:
+            return self._list.validate_json(f"[{text}]", by_alias=False, by_name=True)[0]
+        except Exception as error:  # noqa: BLE001 - a type's own validators may raise anything
+            raise DecodingError(
+                f"{self.place} can't be read as {_name(self.annotation)}: {_first_line(error)}"
+            ) from None
+
+    def round_trip(self, value: Any) -> tuple[str, Any]:
+        """The text of `value`, fit to be stored, and the value that this text gives back. Raises EncodingError, or
+        TooLarge above the limit of a document."""
+        text = self.encode(value)
+        check_size(text, self.place)
+        return text, self.verify(value, text)
+
+    def verify(self, value: Any, text: str) -> Any:
+        """What `text`, made of `value`, gives back. Raises EncodingError if that isn't the same."""
+        try:
+            back = self.decode(text)
+            changed = difference(value, back)
+        except Exception as error:  # noqa: BLE001 - a type's own comparison may raise anything
+            raise EncodingError(f"{self.place}: the value doesn't survive being stored: {error}") from None
+        if changed is not None:
+            raise EncodingError(
+                f"{self.place}: a value of type {_name(type(value))} doesn't survive being stored as "
+                f"{_name(self.annotation)}: {changed}; annotate the place with the value's own type"
+            )
+        return back
+
+    def accept(self, text: str) -> str:
+        """The normal form of JSON text that came from outside. Raises InvalidInput with the fields at fault."""
+        try:
+            value = self._list.validate_json(f"[{text}]")[0]
+        except Exception as error:  # noqa: BLE001 - a type's own validators may raise anything
+            fields = _problems(error) if isinstance(error, ValidationError) else []
+            raise InvalidInput(
+                f"{self.place} doesn't fit {_name(self.annotation)}: {_first_line(error)}", fields
+            ) from None
+        try:
+            return self.round_trip(value)[0]
+        except (EncodingError, TooLarge) as error:
+            raise InvalidInput(str(error)) from None
+
+    def canonical(self, value: Any) -> Any:
+        """`value` as plain JSON data for a digest: the same in every process and after a field with a default was
+        added to its type."""
+        data = json.loads(self._list.dump_json([value], exclude_defaults=True, by_alias=False))
+        return _sorted(data) if self._unordered else data
+
+
+class Signature:
+    """The arguments and the result of a function, each encoded by its annotation."""
+
+    def __init__(self, function: Callable[..., Any], owner: str) -> None:
+        self.owner = owner
+        self._signature = inspect.signature(function)
+        hints = type_hints(function, owner)
+        self._codecs: dict[str, Codec] = {}
+        for name, parameter in self._signature.parameters.items():
+            annotation = hints.get(name, parameter.empty)
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                annotation = list[Any] if annotation is parameter.empty else list[annotation]  # type: ignore[valid-type]
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                annotation = dict[str, Any] if annotation is parameter.empty else dict[str, annotation]  # type: ignore[valid-type]
+            self._codecs[name] = Codec(annotation, f"argument {name!r} of {owner}")
+        self.result = Codec(hints.get("return", inspect.Parameter.empty), f"the result of {owner}")
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, str], str]:
+        """The JSON text of each argument by name, and the digest of all. Raises TypeError if they don't fit the
+        signature and EncodingError if one can't be stored."""
+        arguments = self._bind(args, kwargs)
+        texts = {name: self._codecs[name].encode(value) for name, value in arguments.items()}
+        for name, value in arguments.items():
+            self._codecs[name].verify(value, texts[name])
+        return texts, digest({name: self._codecs[name].canonical(value) for name, value in arguments.items()})
+
+    def decode(self, texts: dict[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments behind `texts`, ready for the function. Raises EncodingError if one doesn't come back."""
+        bound = inspect.BoundArguments(self._signature, OrderedDict())
+        try:
+            for name, text in texts.items():
+                value = self._codecs[name].decode(text)
+                variadic = self._signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+                bound.arguments[name] = tuple(value) if variadic else value
+        except DecodingError as error:
+            raise EncodingError(f"the argument doesn't survive being stored: {error}") from None
+        return bound.args, bound.kwargs
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        try:
+            arguments = dict(self._signature.bind(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise TypeError(f"{self.owner}: {error}") from None
+        for name, parameter in self._signature.parameters.items():
+            if parameter.kind is parameter.VAR_POSITIONAL and name in arguments:
+                arguments[name] = list(arguments[name])
+        return arguments
+
+
+def type_hints(function: Callable[..., Any], owner: str) -> dict[str, Any]:
+    """The annotations of a function as types. Raises TypeError that names what can't be resolved."""
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise TypeError(
+            f"{owner}: the annotation {error.name!r} can't be resolved; import it at module level"
+        ) from None
+
+
+def check_size(text: str, place: str) -> None:
+    """Raises TooLarge if `text`, as a string inside a JSON document, passes MAX_VALUE_BYTES."""
+    if len(text) * 6 <= MAX_VALUE_BYTES:  # no character takes more than six bytes
+        return
+    size = stored_size(text)
+    if size > MAX_VALUE_BYTES:
+        raise TooLarge(
+            f"{place} takes {size:,} bytes as stored, more than the limit of {MAX_VALUE_BYTES:,}; "
+            "store it elsewhere and pass a reference to it"
+        )
+
+
+def stored_size(text: str) -> int:
+    """How many bytes `text` takes as a string inside a JSON document."""
+    return len(json.dumps(text, ensure_ascii=False).encode())
+
+
+def digest(data: Any) -> str:
+    """A short fingerprint of plain JSON data, the same in every process."""
+    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def _problems(error: ValidationError) -> list[tuple[str, str]]:
+    return [(".".join(str(part) for part in item["loc"][1:]) or "(value)", item["msg"]) for item in error.errors()]
+
+
+def _refuse_nan(data: Any, stored: Any) -> None:
+    # A model's own configuration writes NaN and infinities as null: the value would come back as None.
+    if sum(item is None for item in _leaves(stored)) == sum(item is None for item in _leaves(data)):
+        return
+    for item in _leaves(data):
+        if isinstance(item, float) and not math.isfinite(item):
+            raise ValueError(f"{item} has no place in JSON")
+
+
+def _leaves(data: Any) -> Iterator[Any]:
+    if isinstance(data, dict):
+        for value in data.values():
+            yield from _leaves(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _leaves(value)
+    else:
+        yield data
+
+
+def _sorted(data: Any) -> Any:
+    # A set is dumped in the order of this process's hashes.
+    if isinstance(data, list):
+        return sorted((_sorted(item) for item in data), key=lambda item: json.dumps(item, sort_keys=True))
+    return {key: _sorted(value) for key, value in data.items()} if isinstance(data, dict) else data
+
+
+def _name(annotation: Any) -> str:
+    if annotation is JsonValue:
+        return "plain JSON (annotate it with its type to store anything else)"
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    return getattr(annotation, "__name__", None) or str(annotation)
+
+
+def _first_line(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return "; ".join(f"{field}: {what}" for field, what in _problems(error))
+    text = str(error).strip() or type(error).__name__
+    return " ".join(text.split())[:500]

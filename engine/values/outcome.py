@@ -1,0 +1,21 @@
+"""How an execution ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.values.failures import ErrorRecord
+
+OutcomeKind = Literal["completed", "failed", "interrupted", "terminated"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an execution ended: `value` (JSON text) when it completed, otherwise `error`."""
+
+    kind: OutcomeKind
+    value: str | None = None
+    error: ErrorRecord | None = None
+    compensation_errors: tuple[ErrorRecord, ...] = ()
+    """What compensations and finalizers failed with."""
