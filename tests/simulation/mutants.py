@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from engine import offspring
+from engine.driving import children
 from engine.driving.drive import Drive
 from engine.driving.lease import Lease, LeaseLost
+from engine.store.cosmos import store as cosmos
 from engine.store.cosmos.items import Operation
-from engine.store.cosmos.store import store as cosmos
 from engine.store.documents import EXEC, Document, Execution
 from tests.simulation.container import Container
 
@@ -166,7 +166,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "takeover without seal": _no_seal,
     "inbox not counted": _no_count_of_the_inbox,
     "a child's end is not owed": _child_without_outbox,
-    "a child that was given up isn't told": lambda: mock.patch.object(offspring, "drop_child", mock.AsyncMock()),
+    "a child that was given up isn't told": lambda: mock.patch.object(children, "drop_child", mock.AsyncMock()),
     "a takeover seals without a look at the clock": _rewritten(
         Lease, "load", "if self._clock.now() >= self.heartbeat_at:", "if False:"
     ),

@@ -16,7 +16,7 @@ from unittest import mock
 from engine.boundary.client import Client
 from engine.core.activity_info import ActivityInfo
 from engine.core.registry import Registry
-from engine.driving.activities import Attempts
+from engine.driving.activities import Activities
 from engine.driving.drive import Drive
 from engine.driving.worker import Worker
 from engine.ground.clock import SystemClock, instant
@@ -96,7 +96,7 @@ class World:
             mock.patch.object(uuid, "uuid4", uuid4),
             mock.patch("engine.driving.drive.Run", self._observed),
             mock.patch.object(Drive, "_begin", _before(Drive._begin, _show_token)),
-            mock.patch.object(Attempts, "_perform", _before(Attempts._perform, _show_decision)),
+            mock.patch.object(Activities, "_perform", _before(Activities._perform, _show_decision)),
             self._listening(),
         ):
             return self.loop.run(self.platform, main())
@@ -346,7 +346,7 @@ def _show_token(drive: Drive) -> None:
     TOKEN.set(drive._lease.token)
 
 
-def _show_decision(_: Attempts) -> None:
+def _show_decision(_: Activities) -> None:
     DECIDED.set(PROCESS.get().freezes)
 
 

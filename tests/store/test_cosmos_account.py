@@ -6,11 +6,11 @@ import pytest
 
 from engine import Runtime
 from engine.ground.errors import Unavailable
+from engine.store.cosmos import init as cosmos_init
 from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.init import create_containers, differences
 from engine.store.cosmos.schema import INDEXING_POLICY, container_definition, leases_definition
 from engine.store.cosmos.store import CosmosStore
-from engine.store.cosmos.store import init as cosmos_init
 from engine.store.sqlite.store import SqliteStore
 from tests.cosmos_double import WELL_KNOWN_KEY, CosmosDouble
 from tests.store.cosmos_support import Time, account

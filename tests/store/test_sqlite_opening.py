@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.ground.errors import Missing, Unavailable
+from engine.store.sqlite import store as sqlite
 from engine.store.sqlite.store import SqliteStore
-from engine.store.sqlite.store import store as sqlite
 
 ID = "0" * 32
 
