@@ -16,11 +16,11 @@ test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 chaos: $(READY)
-	$(BIN)/python -m tests.chaos
+	$(BIN)/python -m tests.verification.chaos
 
 .PHONY: soak
 soak: $(READY)  # simulates seeds until stopped
-	$(BIN)/python -m tests.simulation --soak --jobs 2
+	$(BIN)/python -m tests.verification.simulation --soak --jobs 2
 
 lint: $(READY)
 	$(BIN)/ruff check .

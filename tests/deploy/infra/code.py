@@ -1,0 +1,43 @@
+"""What the app's code asks of its surroundings: settings, read from its source text, and triggers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+_NAME = re.compile(r"COSMOS(__\w+)?|(AZURE|COSMOS|ENGINE|LEDGER)(_[A-Z0-9]+)+")
+_REFERENCE = re.compile(r"%([A-Z][A-Z0-9_]{2,})%")
+
+
+def sources() -> list[Path]:
+    """The files that run in Azure."""
+    return [ROOT / "function_app.py", *sorted((ROOT / "engine").rglob("*.py")), *sorted(ROOT.glob("workflows/*.py"))]
+
+
+def settings_read() -> set[str]:
+    """The settings that this code names, itself or by `%NAME%` in a trigger."""
+    return {name for path in sources() for name in settings_in(path.read_text("utf-8"))}
+
+
+def settings_in(source: str) -> Iterator[str]:
+    """The settings that source text names, in texts of their own."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _REFERENCE.findall(node.value)
+            if _NAME.fullmatch(node.value):
+                yield node.value
+
+
+def trigger(function: str) -> dict[str, object]:
+    """The arguments of the trigger of a function in function_app.py, by name."""
+    source = (ROOT / "function_app.py").read_text("utf-8")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.AsyncFunctionDef) and node.name == function:
+            for call in node.decorator_list:
+                if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("_trigger"):
+                    return {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    raise LookupError(f"function_app.py has no function {function} with a trigger")

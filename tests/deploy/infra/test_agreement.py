@@ -1,0 +1,140 @@
+"""Containers, leases and roles in Bicep agree with the code that uses them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.deploy.infra.bicep import INFRA, BicepFile, OneOf, read, read_parameters
+from tests.deploy.infra.code import ROOT, trigger
+
+COSMOS = read(INFRA / "modules/cosmos.bicep")
+APP = read(INFRA / "modules/function-app.bicep")
+MAIN = read(INFRA / "main.bicep")
+ROLES = {
+    "Storage Blob Data Owner": "b7e6dc6d-f1e8-4753-8033-0f276bb0955b",
+    "Storage Queue Data Contributor": "974c5e8b-45b9-4653-ba55-5f855dd0fb88",
+    "Monitoring Metrics Publisher": "3913510d-42f4-4e42-8a64-420c390055eb",
+}
+DATA_CONTRIBUTOR = "00000000-0000-0000-0000-000000000002"
+
+
+def container(name: str) -> dict[str, Any]:
+    body = COSMOS.of("resource")[name].value
+    found: dict[str, Any] = body["properties"]["resource"]
+    assert body["name"] == found["id"], "Cosmos DB wants the same name twice"
+    return found
+
+
+def test_the_containers_are_those_of_the_engine() -> None:
+    schema = pytest.importorskip("engine.store.cosmos.schema")
+    for found, wanted in (
+        (container("executions"), schema.container_definition()),
+        (container("leases"), schema.leases_definition()),
+    ):
+        assert {**found, "id": wanted["id"]} == wanted
+
+
+def test_names_of_database_and_containers_are_those_of_the_engine() -> None:
+    schema = pytest.importorskip("engine.store.cosmos.schema")
+    assert MAIN.of("var")["databaseName"].value == schema.DATABASE
+    assert MAIN.of("var")["containerName"].value == schema.CONTAINER
+    assert container("leases")["id"] == schema.LEASES
+
+
+def test_the_feed_watches_the_container_and_keeps_its_leases_in_the_other() -> None:
+    feed = trigger("drive_changes")
+    settings = APP.of("resource")["settings"].value["properties"]
+    assert settings[str(feed["database_name"]).strip("%")] == "databaseName"
+    assert settings[str(feed["container_name"]).strip("%")] == "containerName"
+    assert settings[str(feed["lease_container_prefix"]).strip("%")] == "leasePrefix"
+    assert feed["lease_container_name"] == container("leases")["id"]
+    assert MAIN.of("module")["functionApp"].value["params"]["leasePrefix"] == "leasePrefix"
+    assert "environmentName" in MAIN.of("param")["leasePrefix"].value
+
+
+def test_the_feed_misses_no_first_change_and_makes_no_container() -> None:
+    feed = trigger("drive_changes")
+    assert feed["start_from_beginning"] is True
+    assert not feed.get("create_lease_container_if_not_exists"), "an identity of the data plane can't make containers"
+
+
+def test_the_instance_that_is_always_ready_is_that_of_the_feed() -> None:
+    scale = APP.of("resource")["app"].value["properties"]["functionAppConfig"]["scaleAndConcurrency"]
+    assert isinstance(scale["alwaysReady"], OneOf)
+    (ready,) = scale["alwaysReady"].values[0]
+    assert trigger(ready["name"].removeprefix("function:"))["connection"] == "COSMOS"
+
+
+def _roles(file: BicepFile) -> dict[str, str]:
+    """The roles that a file assigns, and the resource that each is scoped to."""
+    named = {name: d.value for name, d in file.of("var").items()}
+    found = {}
+    for role in file.of_type("Microsoft.Authorization/roleAssignments"):
+        assert role.value["properties"]["principalId"] == "principalId"
+        assert role.value["properties"]["principalType"] == "ServicePrincipal"
+        (variable,) = re.findall(
+            r"'Microsoft.Authorization/roleDefinitions', (\w+)", role.value["properties"]["roleDefinitionId"]
+        )
+        found[named[variable]] = str(role.value.get("scope"))
+    return found
+
+
+def test_roles_are_as_narrow_as_can_be() -> None:
+    assert _roles(read(INFRA / "modules/storage.bicep")) == {
+        ROLES["Storage Blob Data Owner"]: "account",
+        ROLES["Storage Queue Data Contributor"]: "account",
+    }
+    assert _roles(read(INFRA / "modules/monitoring.bicep")) == {ROLES["Monitoring Metrics Publisher"]: "component"}
+    others = {path.stem for path in INFRA.rglob("*.bicep")} - {"storage", "monitoring"}
+    for path in INFRA.rglob("*.bicep"):
+        if path.stem in others:
+            assert _roles(read(path)) == {}, path.name
+
+
+def test_the_data_role_is_scoped_to_the_one_database() -> None:
+    (assignment,) = COSMOS.of_type("Microsoft.DocumentDB/databaseAccounts/sqlRoleAssignments")
+    properties = assignment.value["properties"]
+    assert properties["scope"] == "'${account.id}/dbs/${database.name}'"
+    assert properties["roleDefinitionId"] == "'${account.id}/sqlRoleDefinitions/${dataContributorRole}'"
+    assert COSMOS.of("var")["dataContributorRole"].value == DATA_CONTRIBUTOR
+
+
+def test_nothing_takes_keys() -> None:
+    account = COSMOS.of("resource")["account"].value["properties"]
+    storage = read(INFRA / "modules/storage.bicep").of("resource")["account"].value["properties"]
+    monitoring = read(INFRA / "modules/monitoring.bicep").of("resource")
+    assert account["disableLocalAuth"] is True
+    assert account["disableKeyBasedMetadataWriteAccess"] is True
+    assert account["minimalTlsVersion"] == "Tls12"
+    assert storage["allowSharedKeyAccess"] is False
+    assert storage["allowBlobPublicAccess"] is False
+    assert storage["minimumTlsVersion"] == "TLS1_2"
+    assert monitoring["component"].value["properties"]["DisableLocalAuth"] is True
+    assert monitoring["workspace"].value["properties"]["features"]["disableLocalAuth"] is True
+    for password in APP.of_type("Microsoft.Web/sites/basicPublishingCredentialsPolicies"):
+        assert password.value["properties"]["allow"] is False
+    for path in INFRA.rglob("*.bicep"):
+        assert "listKeys" not in path.read_text("utf-8"), path.name
+
+
+def test_dev_and_prod_are_as_described() -> None:
+    """The two columns of docs/operations.md, from the parameter files and the template's own defaults."""
+    defaults = {name: param.value for name, param in MAIN.of("param").items()}
+    document = (ROOT / "docs/operations.md").read_text("utf-8")
+    for column, environment in enumerate(("dev", "prod")):
+        values = defaults | read_parameters(INFRA / f"main.{environment}.bicepparam")[1]
+        serverless = values["cosmosCapacity"] == "serverless"
+        described = {
+            "Cosmos DB": "serverless" if serverless else f"autoscale up to {values['cosmosMaxThroughput']:,} RU/s",
+            "instances that wait for the feed": str(values["alwaysReadyFeed"]),
+            "backup": values["backupTier"].removeprefix("Continuous").replace("Days", " days"),
+            "network": "private endpoints" if values["privateNetworking"] else "public",
+        }
+        for what, said in described.items():
+            (row,) = re.findall(rf"^\| {what} \| (.+) \| (.+) \|$", document, re.MULTILINE)
+            assert row[column] == said
+        assert values["siteUpdateStrategy"] == "RollingUpdate"
+    assert values["alwaysReadyFeed"] >= 1, "in production a change never waits for an instance"

@@ -1,0 +1,252 @@
+"""What docs/operations.md says in numbers is what is counted, computed, or written in the code."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Runtime, Settings
+from engine.boundary import http
+from engine.ground.names import execution_id
+from engine.store.sqlite.store import SqliteStore
+from engine.values.failures import MAX_MESSAGE, MAX_TRACEBACK
+from tests.deploy.infra.bicep import INFRA, read
+from tests.deploy.infra.code import ROOT, settings_read, trigger
+from tests.deploy.operations import costs
+from tests.deploy.operations.costs import Story, count
+
+DOCUMENT = (ROOT / "docs/operations.md").read_text("utf-8")
+STORIES: dict[str, tuple[Story, Story | None]] = {
+    "start to end, one step": (costs.one_step, None),
+    "start to end, ten steps one after the other": (costs.ten_steps, None),
+    "the example's order: two steps, an approval, two parcels": (costs.order, None),
+    "the same, expired: two steps, a timer after a day, a refund": (costs.expired_order, None),
+    "deleting the order after 30 days, with its sweep": (costs.retention_ends, costs.order),
+    "starting it again": (costs.refused_start, costs.order),
+    "asking how it stands": (costs.poll, costs.order),
+    "a heartbeat, every 10 s of a step": (costs.heartbeat, costs.refused_start),
+    "a sweep with nothing due": (costs.sweep, None),
+}
+FED = {"an order on its own: four pages": 1, "each of fifty orders at once": 50}
+SERVERLESS, STORAGE = 0.25, 0.25
+"""Dollars: for a million RU, and for a GB and month."""
+MONTH = 30 * 86_400
+
+
+def row(first: str) -> list[str]:
+    """The other cells of the table row that begins with this."""
+    (found,) = re.findall(rf"^\| {re.escape(first)} \|(.*)\|$", DOCUMENT, re.MULTILINE)
+    return [cell.strip() for cell in found.split("|")]
+
+
+def number(text: str) -> float:
+    """The number that a cell begins with."""
+    found = re.match(r"\$?([\d,.]+)", text)
+    assert found is not None, text
+    return float(found[1].rstrip(".,").replace(",", ""))
+
+
+@pytest.fixture(autouse=True)
+def _ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEDGER_FILE", str(tmp_path / "ledger.sqlite"))
+
+
+@pytest.mark.parametrize("what", STORIES)
+async def test_costs_are_what_is_counted(what: str) -> None:
+    requests, units, kept = row(what)
+    cost = await count(*STORIES[what])
+    stays = int(number(kept)) if kept else cost.bytes
+    assert (cost.requests, cost.units) == (int(number(requests)), int(number(units)))
+    assert cost.bytes == pytest.approx(stays, rel=0.02), "a traceback's length differs between versions of Python"
+
+
+@pytest.mark.parametrize("what", FED)
+async def test_costs_with_the_feed_are_what_is_counted(what: str) -> None:
+    story = costs.FedOrders(FED[what])
+    cost = await count(story.run, story.begin)
+    assert [round(cost.requests / FED[what]), round(cost.units / FED[what])] == [*map(number, row(what))]
+
+
+def test_costs_under_load_are_those_of_orders() -> None:
+    alone, together = (number(row(what)[1]) for what in FED)
+    assert [number(row("1, each on its own")[0])] == [alone]
+    for orders in (10, 50):
+        assert number(row(str(orders))[0]) == orders * together
+    assert f"about {5000 // together:.0f} orders a second" in DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("what", "counted"),
+    [
+        ("one step", "start to end, one step"),
+        ("ten steps", "start to end, ten steps one after the other"),
+        ("orders", "the example's order: two steps, an approval, two parcels"),
+    ],
+)
+def test_a_million_is_a_million_times_as_much(what: str, counted: str) -> None:
+    millions, serverless, storage = map(number, row(what))
+    _, units, kept = row(counted)
+    assert millions == number(units)
+    assert serverless == pytest.approx(millions * SERVERLESS)
+    assert storage == pytest.approx(number(kept) / 1000 * STORAGE, abs=0.005)
+
+
+def test_costs_at_rest_are_those_of_the_triggers() -> None:
+    delay = trigger("drive_changes")["feed_poll_delay"]
+    assert isinstance(delay, int)
+    often, feed = row("the feed is asked for changes")
+    assert (number(often.removeprefix("every ")), float(feed)) == (delay, 1000 / delay)
+    seconds = int(re.findall(r"\*/(\d+) ", str(trigger("sweep")["schedule"]))[0])
+    often, sweep = row("the sweep asks what is due")
+    assert (number(often.removeprefix("every ")), float(sweep)) == (
+        seconds,
+        number(row("a sweep with nothing due")[1]) / seconds,
+    )
+    leases = 1.0
+    total = float(row("together, for one physical partition")[1])
+    assert total == pytest.approx(float(feed) + float(sweep) + leases)
+    assert f"{total} RU/s are {total * MONTH / 1e6:.1f} million RU in 30 days" in DOCUMENT
+
+
+def test_what_is_computed_in_the_text_is_right() -> None:
+    orders, alone = number(row("orders")[0]), number(row("orders, each on its own, with the feed")[0])
+    assert alone == number(row("an order on its own: four pages")[1])
+    assert [*map(number, row("orders, each on its own, with the feed"))][1:] == [
+        alone * SERVERLESS,
+        number(row("orders")[2]),
+    ]
+    assert f"are {alone * 1e6 / MONTH:.0f} RU/s: serverless, ${alone * SERVERLESS:.2f}" in DOCUMENT
+    at_rest = float(row("together, for one physical partition")[1]) * MONTH / 1e6
+    assert f"takes {at_rest:.1f} million RU, ${at_rest * SERVERLESS:.2f}" in DOCUMENT
+    deleting, storage = number(row("deleting the order after 30 days, with its sweep")[1]), number(row("orders")[2])
+    assert f"up to {deleting:.0f} million RU more for that, ${deleting * SERVERLESS:.2f}" in DOCUMENT
+    assert f"for {deleting * SERVERLESS / storage:.0f} months" in DOCUMENT
+    smallest = 100 / 100 * 0.012 * 24 * 30
+    assert f"never less than ${smallest:.2f} in 30 days and holds {1000 // orders:.0f} orders a second" in DOCUMENT
+    assert f"from about {smallest / SERVERLESS:.1f} million RU" in DOCUMENT
+    sweeps = MONTH // 10
+    assert f"{sweeps:,} invocations\n  in 30 days: {sweeps * 2:,} GB-s, ${sweeps * 2 * 0.000026:.2f}" in DOCUMENT
+    assert f"at most 14 GB-s, ${14 * 0.000026:.5f}" in DOCUMENT
+    assert f"waits {MONTH:,} s in 30 days: {2 * MONTH:,} GB-s" in DOCUMENT
+
+
+def test_limits_are_those_of_the_code() -> None:
+    rows = re.findall(r"^\| (.+?) \| ([^|]+) \| `([A-Z_]+)` in `(engine/[\w/]+)\.py`", DOCUMENT, re.MULTILINE)
+    assert len(rows) >= 9
+    for what, said, name, module in rows:
+        value = getattr(importlib.import_module(module.replace("/", ".")), name)
+        assert number(said) == value, what
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("executions that one process drives at a time", f"{Settings.max_drives}, `ENGINE_MAX_DRIVES`"),
+        ("sync activities of one process at a time", f"{Settings.activity_threads}"),
+        ("a batch of the feed, a sweep", f"{Settings.batch_budget.seconds} s, then it lets go"),
+        ("a lease, a heartbeat", f"{Settings.lease.seconds} s, {Settings.lease.seconds // 3} s"),
+        ("claims without progress", f"{Settings.max_claims}"),
+        ("a message, a traceback of a failure", f"{MAX_MESSAGE:,} and {MAX_TRACEBACK:,} characters, then cut"),
+    ],
+)
+def test_limits_are_those_of_the_settings(what: str, said: str) -> None:
+    assert row(what)[0] == said
+
+
+async def test_the_limit_of_a_page_is_that_of_a_list() -> None:
+    (most, usual) = map(int, re.findall(r"\d+", row("executions in a page of a list")[0]))
+    runtime = Runtime([], lambda: SqliteStore(":memory:"))
+    for limit, status in ((most, 200), (most + 1, 400)):
+        asked = http.Request("https://app/api/executions", query={"limit": str(limit)})
+        assert (await http.list_executions(runtime, asked)).status == status
+    assert f'query.get("limit", "{usual}")' in (ROOT / "engine/boundary/http.py").read_text("utf-8")
+    await runtime.close()
+
+
+def test_times_in_the_text_are_those_of_the_settings() -> None:
+    over, lease, skew = (t.seconds for t in (Settings.batch_budget, Settings.lease, Settings.skew))
+    sweep = int(re.findall(r"\*/(\d+) ", str(trigger("sweep")["schedule"]))[0])
+    assert f"a batch and a sweep let go after {over} s, HTTP answers within {http.MAX_WAIT_SECONDS} s" in DOCUMENT
+    beat = Settings().heartbeat.seconds
+    assert f"its leases end, {lease - beat + skew} to {lease + skew + sweep} s later" in DOCUMENT
+    assert f"within\n{lease + skew} s ({lease} s, and {skew} s for clocks that disagree)" in DOCUMENT
+    assert f"takes over within {sweep} s more" in DOCUMENT
+    assert f"An activity that takes longer than a batch's {over} s" in DOCUMENT
+
+
+def test_every_setting_is_described_with_its_default_and_parameter() -> None:
+    section = DOCUMENT.partition("\n## Settings\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(ENGINE_\w+)` \| (\S+) \| `(\w+)` \|", section, re.MULTILINE)
+    read_by_the_engine = {name for name in settings_read() if name.startswith("ENGINE_")} - {"ENGINE_SQLITE_FILE"}
+    assert {name for name, _, _ in rows} == read_by_the_engine
+    template = read(INFRA / "main.bicep").of("param")
+    for name, default, parameter in rows:
+        value = template[parameter].value
+        assert default == ("none" if value == "" else str(value)), name
+        assert f"{name}: " in (INFRA / "modules/function-app.bicep").read_text("utf-8")
+
+
+def test_every_alert_is_in_the_runbook() -> None:
+    source = (ROOT / "infra/modules/alerts.bicep").read_text("utf-8")
+    names = set(re.findall(r"^    name: '([\w-]+)'$", source, re.MULTILINE))
+    names |= set(re.findall(r"name: '\$\{prefix\}-(\w+)'", source)) - {"people"}
+    listed = set(re.findall(r"^\| `([\w-]+)` \| [a-z]", DOCUMENT.partition("### Alerts")[2], re.MULTILINE))
+    assert listed == names
+
+
+def test_every_cause_in_the_runbook_is_a_fault() -> None:
+    tree = ast.parse((ROOT / "engine/ground/errors.py").read_text("utf-8"))
+    faults = {n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and "Fault" in map(ast.unparse, n.bases)}
+    section = DOCUMENT.partition("### An execution doesn't go on")[2].partition("### ")[0]
+    assert faults <= set(re.findall(r"`(\w+)`", section))
+
+
+def test_every_setting_of_host_json_is_explained() -> None:
+    section = DOCUMENT.partition("\n## host.json, and the triggers\n")[2].partition("\n### ")[0]
+    host = json.loads((ROOT / "host.json").read_text("utf-8"))
+    unexplained = {name for name in _names(host) if name not in section}
+    assert unexplained == {"version", "isEnabled"}
+
+
+def test_routes_in_the_runbook_are_there() -> None:
+    source = (ROOT / "function_app.py").read_text("utf-8")
+    for route in ("executions/{id}/resume", "executions/{id}/terminate", "executions/{id}/deferreds/{name}/token"):
+        assert f'"{route}"' in source
+    assert '"executions/{id}", methods=["DELETE"]' in source
+    assert '"stuck"' in (ROOT / "engine/boundary/http.py").read_text("utf-8")
+
+
+def test_the_id_of_an_execution_is_found_as_the_runbook_says() -> None:
+    (command,) = re.findall(r'python -c "(.+?)"', DOCUMENT)
+    said = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == execution_id("fulfil", "order-1")
+
+
+def test_links_lead_somewhere() -> None:
+    headings = {_anchor(text) for text in re.findall(r"^#+ (.+)$", DOCUMENT, re.MULTILINE)}
+    for anchor in re.findall(r"\]\(#([\w-]+)\)", DOCUMENT):
+        assert anchor in headings
+    for path in re.findall(r"\]\((\w+\.md)", DOCUMENT):
+        assert (ROOT / "docs" / path).exists(), path
+    for path in re.findall(r"`((?:tests|infra|engine|docs)/[\w/.]+)`", DOCUMENT):
+        assert (ROOT / path).exists(), path
+
+
+def _names(settings: dict[str, Any]) -> Iterator[str]:
+    for name, value in settings.items():
+        yield name
+        if isinstance(value, dict):
+            yield from _names(value)
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")

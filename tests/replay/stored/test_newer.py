@@ -1,0 +1,126 @@
+"""What a later version wrote: fields that this one doesn't know survive it, and what it can't read it leaves alone."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from engine.ground.errors import DecodingError
+from engine.store.documents import SCHEMA, Chunk, Document, Execution, InboxItem, Large
+from engine.store.sqlite.store import SqliteStore
+from engine.testing import Environment
+from tests.replay.stored.golden import HERE, load, put, take
+from tests.replay.stored.program import PROGRAM
+
+WAITING = load(HERE / "schema1/waiting.json")
+OWING = load(HERE / "schema1/owing.json")
+NEWS = {"kind": "of a later version", "list": [1, {"deep": True}]}
+
+
+def _newer(document: Document) -> Document:
+    return {**document, "fromLater": NEWS}
+
+
+def _changes(execution: Execution) -> list[Execution]:
+    now, while_ = execution.updated_at, timedelta(seconds=30)
+    claimed = execution.claimed("driver", now, while_, timedelta(seconds=5))
+    return [
+        claimed,
+        claimed.leased("driver", now, while_, timedelta(seconds=5)),
+        claimed.suspended_until(now, now),
+        claimed.released(now),
+        claimed.completed("completed", "1", None, now),
+        execution.resumed(now),
+        execution.terminated(now),
+        execution.settled(now),
+    ]
+
+
+def test_unknown_fields_survive_every_change_of_the_exec_document() -> None:
+    for changed in _changes(Execution.from_document(_newer(WAITING.exec))):
+        assert changed.to_document()["fromLater"] == NEWS
+
+
+@pytest.mark.parametrize("place", ["parents", "error", "compensationErrors", "cause"])
+def test_unknown_fields_inside_of_fields_survive(place: str) -> None:
+    error = {"type": "Boom", "message": "bang", "fromLater": NEWS}
+    values: dict[str, Any] = {
+        "parents": [{"executionId": "0" * 32, "step": "a", "fromLater": NEWS}],
+        "error": error,
+        "compensationErrors": [error],
+        "cause": error,
+    }
+    document = {**WAITING.exec, place: values[place]}
+    changed = Execution.from_document(document).settled(datetime(2026, 1, 2).astimezone())
+    found = changed.to_document()[place]
+    assert (found[0] if isinstance(found, list) else found)["fromLater"] == NEWS
+
+
+@pytest.mark.parametrize("type", [Chunk, InboxItem, Large])
+def test_unknown_fields_of_other_documents_survive(type: Any) -> None:
+    document = {"id": "history::00000000", "executionId": "x", "events": [], "name": "n", "value": "1", "op": ""}
+    document["at"] = "2026-01-01T00:00:00.000Z"
+    assert type.from_document(_newer(document)).to_document()["fromLater"] == NEWS
+
+
+async def test_unknown_fields_survive_in_the_store_to_the_end() -> None:
+    store = SqliteStore(":memory:")
+    async with Environment(PROGRAM, store) as env:
+        await put(store, [_newer(document) for document in OWING.documents])
+        env.clock.advance(timedelta(minutes=10))
+        await env.client.send(OWING.execution_id, "compat_notes", 11)
+        await env.complete(OWING.execution_id, "compat_answer", "yes")
+        status = await env.finish(OWING.execution_id)
+        assert status.execution.outcome == "completed"
+        before = {(document["executionId"], document["id"]) for document in OWING.documents}
+        after = {(d["executionId"], d["id"]): d for d in await take(store)}
+        assert all(after[place]["fromLater"] == NEWS for place in before)
+
+
+def test_unknown_fields_of_an_event_are_passed_over() -> None:
+    for document in OWING.documents:
+        if document["id"].startswith("history::"):
+            newer = {**document, "events": [_newer(event) for event in document["events"]]}
+            assert Chunk.from_document(newer).decoded() == Chunk.from_document(document).decoded()
+
+
+def test_an_unknown_kind_of_event_is_not_guessed_at() -> None:
+    chunk = Chunk.from_document(
+        {"id": "history::00000000", "executionId": "x", "events": [{"kind": "teleport", "at": "2026-01-01T00:00:00Z"}]}
+    )
+    with pytest.raises(DecodingError, match="history::00000000"):
+        chunk.decoded()
+
+
+async def test_an_execution_with_an_unknown_event_is_suspended_and_kept() -> None:
+    """An older version that meets it during a deployment harms nothing: the later one resumes it."""
+    strange = {"kind": "teleport", "at": "2026-01-01T00:00:40.000Z"}
+    documents = [dict(document) for document in WAITING.documents]
+    for document in documents:
+        if document["id"] == "history::00000003":
+            document["events"] = [*document["events"], strange]
+    store = SqliteStore(":memory:")
+    async with Environment(PROGRAM, store) as env:
+        await put(store, documents)
+        env.clock.advance(timedelta(minutes=10))
+        await env.client.send(WAITING.execution_id, "compat_notes", 11)
+        execution = (await env.drive(WAITING.execution_id)).execution
+        assert execution.suspended
+        assert execution.cause is not None
+        assert execution.cause.type == "DecodingError"
+        history = [document for document in await take(store) if document["id"].startswith("history::")]
+        assert [d["events"] for d in history if d["id"] == "history::00000003"] == [documents[5]["events"]]
+
+
+async def test_an_execution_of_a_later_schema_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    newer = {**WAITING.exec, "schema": SCHEMA + 1, "suspended": False}
+    store = SqliteStore(":memory:")
+    async with Environment(PROGRAM, store) as env:
+        await put(store, [newer])
+        env.clock.advance(timedelta(days=2))
+        await env.drive(WAITING.execution_id)
+        await env.worker.sweep()
+        assert await take(store) == [newer]
+    assert "is left alone" in caplog.text

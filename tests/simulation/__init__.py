@@ -1,1 +1,0 @@
-"""The whole engine on one seeded scheduler with virtual time: `python -m tests.simulation SEED` replays a seed."""

@@ -1,3 +1,0 @@
-"""tests/features/test_channels.py, on CosmosStore."""
-
-from tests.features.test_channels import *  # noqa: F403

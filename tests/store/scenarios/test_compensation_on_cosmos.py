@@ -1,3 +1,0 @@
-"""tests/features/test_compensation.py, on CosmosStore."""
-
-from tests.features.test_compensation import *  # noqa: F403

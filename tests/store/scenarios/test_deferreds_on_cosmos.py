@@ -1,3 +1,0 @@
-"""tests/features/test_deferreds.py, on CosmosStore."""
-
-from tests.features.test_deferreds import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""tests/faults/test_starts.py, on CosmosStore."""
-
-from tests.faults.test_starts import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""tests/rules/interrupts/test_interrupt_terminate.py, on CosmosStore."""
+
+from tests.rules.interrupts.test_interrupt_terminate import *  # noqa: F403

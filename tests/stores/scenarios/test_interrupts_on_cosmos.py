@@ -1,0 +1,3 @@
+"""tests/rules/interrupts/test_races.py, on CosmosStore."""
+
+from tests.rules.interrupts.test_races import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""tests/rules/lease/test_protocol.py, on CosmosStore."""
+
+from tests.rules.lease.test_protocol import *  # noqa: F403

@@ -1,0 +1,182 @@
+"""One guard of the protocol switched off at a time: what the simulation must notice.
+
+Each mutant is a context in which the engine, or the service, lacks one guard.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from engine.driving import children
+from engine.driving.drive import Drive
+from engine.driving.lease import Lease, LeaseLost
+from engine.store.cosmos import store as cosmos
+from engine.store.cosmos.items import Operation
+from engine.store.documents import EXEC, Document, Execution
+from tests.verification.simulation.container import Container
+
+Mutant = Callable[[], AbstractContextManager[Any]]
+
+_apply, _create, _load, _read, _refresh = (
+    Container._apply,
+    Container._create,
+    Lease.load,
+    Lease._read_partition,
+    Lease.refresh,
+)
+_increment, _touch, _completed = cosmos._increment, cosmos._touch, Execution.completed
+
+
+def _without_if_match(where: Callable[[Document], bool]) -> Mutant:
+    """The service ignores the etag where an exec document is replaced by such a one."""
+
+    def apply(self: Container, documents: dict[str, Document], operation: Operation) -> Document:
+        if operation.kind == "replace" and where(operation.arguments[1]) and EXEC in documents:
+            documents[EXEC] = self._stamped(operation.arguments[1])
+            return {"eTag": documents[EXEC]["_etag"]}
+        return _apply(self, documents, operation)
+
+    return lambda: mock.patch.object(Container, "_apply", apply)
+
+
+def _overwriting(prefix: str) -> Mutant:
+    """The service takes a create of such a document where one stands."""
+
+    def create(self: Container, documents: dict[str, Document], document: Document) -> Document:
+        if document["id"].startswith(prefix):
+            documents.pop(document["id"], None)
+        return _create(self, documents, document)
+
+    return lambda: mock.patch.object(Container, "_create", create)
+
+
+def _signal_without_wake() -> AbstractContextManager[Any]:
+    def increment(name: str) -> Document:
+        return {**_increment(name), "value": 0 if name == "wake" else 1}
+
+    return mock.patch.object(cosmos, "_increment", increment)
+
+
+def _signal_without_due() -> AbstractContextManager[Any]:
+    def touch(*arguments: Any) -> list[Document]:
+        return [change for change in _touch(*arguments) if change["path"] != "/dueAt"]
+
+    return mock.patch.object(cosmos, "_touch", touch)
+
+
+def _no_second_look_at_the_inbox() -> AbstractContextManager[Any]:
+    async def refresh(self: Lease) -> None:
+        self._is_loaded, loaded = False, self._is_loaded
+        try:
+            await _refresh(self)
+        finally:
+            self._is_loaded = loaded
+
+    return mock.patch.object(Lease, "refresh", refresh)
+
+
+def _inbox_before_exec() -> AbstractContextManager[Any]:
+    async def refresh(self: Lease) -> None:
+        loaded = await self._store.load(self.execution.execution_id, self._length)
+        with mock.patch.object(self, "_read_partition", mock.AsyncMock(return_value=loaded)):
+            await _refresh(self)
+
+    return mock.patch.object(Lease, "refresh", refresh)
+
+
+def _nobody_asks_whose_lease_it_is() -> AbstractContextManager[Any]:
+    async def refresh(self: Lease) -> None:
+        try:
+            await _refresh(self)
+        except LeaseLost:
+            self.execution = (await self._store.read(self.execution.execution_id)).model_copy(
+                update={"worker": self.token}
+            )
+
+    return mock.patch.object(Lease, "refresh", refresh)
+
+
+def _interrupt_forgotten() -> AbstractContextManager[Any]:
+    async def refresh(self: Lease) -> None:
+        known = self.execution.interrupted
+        await _refresh(self)
+        self.execution = self.execution.model_copy(update={"interrupted": known})
+
+    return mock.patch.object(Lease, "refresh", refresh)
+
+
+def _no_seal() -> AbstractContextManager[Any]:
+    async def load(self: Lease) -> Any:
+        self._is_sealed = True
+        return await _load(self)
+
+    return mock.patch.object(Lease, "load", load)
+
+
+def _no_count_of_the_inbox() -> AbstractContextManager[Any]:
+    async def read(self: Lease, from_chunk: int = 0) -> Any:
+        known = self.execution
+        self.execution = known.model_copy(update={"inbox_count": 0})
+        try:
+            return await _read(self, from_chunk)
+        finally:
+            self.execution = known
+
+    return mock.patch.object(Lease, "_read_partition", read)
+
+
+def _child_without_outbox() -> AbstractContextManager[Any]:
+    def completed(self: Execution, *arguments: Any) -> Execution:
+        return _completed(self, *arguments).model_copy(update={"due_at": None})
+
+    return mock.patch.object(Execution, "completed", completed)
+
+
+def _rewritten(owner: type, name: str, old: str, new: str) -> Mutant:
+    """A method with some of its text replaced."""
+
+    def patch() -> AbstractContextManager[Any]:
+        function = getattr(owner, name)
+        source = textwrap.dedent(inspect.getsource(function))
+        assert source.count(old) == 1, f"{owner.__name__}.{name} has no such guard any more: {old!r}"
+        namespace = dict(function.__globals__)
+        exec("from __future__ import annotations\n" + source.replace(old, new), namespace)
+        return mock.patch.object(owner, name, namespace[name])
+
+    return patch
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    "suspend without IfMatch": _without_if_match(lambda d: d["suspended"]),
+    "complete without IfMatch": _without_if_match(lambda d: d["status"] == "complete"),
+    "claim without IfMatch": _without_if_match(lambda d: d["attempts"] > 0 and not d["suspended"]),
+    "append over what is there": _overwriting("history::"),
+    "the last value of a deferred wins": _overwriting("deferred::"),
+    "signal without wake": _signal_without_wake,
+    "signal without dueAt": _signal_without_due,
+    "no second look at the inbox after a 412": _no_second_look_at_the_inbox,
+    "inbox before exec": _inbox_before_exec,
+    "after a 412 nobody asks whose lease it is": _nobody_asks_whose_lease_it_is,
+    "an interrupt is overwritten": _interrupt_forgotten,
+    "takeover without seal": _no_seal,
+    "inbox not counted": _no_count_of_the_inbox,
+    "a child's end is not owed": _child_without_outbox,
+    "a child that was given up isn't told": lambda: mock.patch.object(children, "drop_child", mock.AsyncMock()),
+    "a takeover seals without a look at the clock": _rewritten(
+        Lease, "load", "if self._clock.now() >= self.heartbeat_at:", "if False:"
+    ),
+    "a lease is counted from the answer": _rewritten(
+        Lease, "__init__", "claimed.lease_expires_at or clock.now()", "clock.now() + settings.lease"
+    ),
+    "no look at the clock before activities start": _rewritten(
+        Drive, "_step", "return False  # the host may", "pass  # the host may"
+    ),
+    "activities start before what led to them is written": _rewritten(
+        Drive, "_step", "if self._unsaved:", "self._attempts.start(run.activities)\n    if self._unsaved:"
+    ),
+}
