@@ -24,11 +24,11 @@ from engine.store.documents import Chunk, Execution
 from engine.testing import Environment, export
 from engine.values.events import Event
 from tests.replay import recorded_workflows as recorded
+from tests.replay.layout import laid_out
 from tests.replay.recorded_values import Box, Colour, Everything, Point, Sku, large, values
 from tests.replay.recorded_workflows import WORKFLOWS, Order
 
 FOLDER = Path(__file__).parent / "recordings"
-ROOT = Path(__file__).parents[2]
 
 Script = Callable[[Environment, str], Awaitable[object]]
 
@@ -174,8 +174,7 @@ async def record(name: str) -> str:
         await script(env, id)
         text = await export(env.store.inner, id)
     data = json.loads(text) | {"asked": asked(text)[1]}
-    # Tracebacks name the files where they are here.
-    return json.dumps(data, indent=1, ensure_ascii=False).replace(str(ROOT), "/app") + "\n"
+    return laid_out(data)
 
 
 def main(names: Sequence[str], folder: Path = FOLDER) -> int:

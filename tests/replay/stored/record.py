@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ from engine.store.documents import SCHEMA
 from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import Call
 from engine.testing import Environment
+from tests.replay.layout import laid_out
 from tests.replay.stored.golden import HERE, take
 from tests.replay.stored.program import PROGRAM, answer, notes, whole
 
@@ -107,8 +107,7 @@ async def record() -> dict[str, str]:
                 await stage(env, id)
             documents = await take(store)
         data = {"story": story, "executionId": id, "endsAs": ends_as, "result": result, "documents": documents}
-        # Tracebacks name the files where they are here.
-        files[name] = json.dumps(data, indent=1, ensure_ascii=False).replace(str(HERE.parents[2]), "/app") + "\n"
+        files[name] = laid_out(data)
     return files
 
 
