@@ -17,7 +17,8 @@ from engine.testing import replay
 from engine.testing.__main__ import main as check
 from engine.values.events import Event, StepKind
 from engine.values.failures import ErrorRecord
-from tests.replay.record import FOLDER, ROOT, STORIES, asked, events_of, main
+from tests.replay.layout import ROOT
+from tests.replay.record import FOLDER, STORIES, asked, events_of, main
 from tests.replay.recorded_workflows import WORKFLOWS
 
 RECORDINGS = sorted(FOLDER.glob("*.json"))
