@@ -84,6 +84,7 @@ MAY_USE: dict[str, set[str]] = {
     "engine/driving": {"asyncio", "concurrent", "logging", "random", "uuid"},
     "engine/driving/watchdog.py": {"asyncio", "logging", "sys", "threading", "time"},
     "engine/guard": {"sys"},
+    "engine/boundary/functions.py": {"azure", "logging", "os"},
     "engine/boundary": {"asyncio", "logging", "urllib", "uuid"},
     "engine/testing": {"asyncio", "pathlib", "sys"},
 }
@@ -197,6 +198,14 @@ def test_only_the_runtime_and_the_test_kit_choose_a_store(path: Path) -> None:
         return
     concrete = [m for m in imports(path) if m.startswith(("engine.store.sqlite", "engine.store.cosmos"))]
     assert concrete == []
+
+
+@pytest.mark.parametrize("path", sources("engine"), ids=label)
+def test_nothing_in_the_engine_needs_its_triggers(path: Path) -> None:
+    """A program that never imports `engine.boundary.functions` runs without `azure.functions`."""
+    used = imports(path)
+    assert "engine.boundary.functions" not in used
+    assert "azure.functions" not in used or label(path) == "engine/boundary/functions.py"
 
 
 @pytest.mark.parametrize("path", sources("workflows", "demo.py"), ids=label)

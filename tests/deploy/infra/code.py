@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
+TRIGGERS = ROOT / "engine/boundary/functions.py"
 
 _NAME = re.compile(r"COSMOS(__\w+)?|(AZURE|COSMOS|ENGINE|LEDGER)(_[A-Z0-9]+)+")
 _REFERENCE = re.compile(r"%([A-Z][A-Z0-9_]{2,})%")
@@ -33,11 +34,10 @@ def settings_in(source: str) -> Iterator[str]:
 
 
 def trigger(function: str) -> dict[str, object]:
-    """The arguments of the trigger of a function in function_app.py, by name."""
-    source = (ROOT / "function_app.py").read_text("utf-8")
-    for node in ast.walk(ast.parse(source)):
+    """The arguments of the trigger of one of the engine's functions, by name."""
+    for node in ast.walk(ast.parse(TRIGGERS.read_text("utf-8"))):
         if isinstance(node, ast.AsyncFunctionDef) and node.name == function:
             for call in node.decorator_list:
                 if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("_trigger"):
                     return {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-    raise LookupError(f"function_app.py has no function {function} with a trigger")
+    raise LookupError(f"{TRIGGERS.name} has no function {function} with a trigger")

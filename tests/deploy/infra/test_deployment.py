@@ -16,7 +16,7 @@ from devhost.settings import load_host_settings, timespan
 from engine import Settings
 from engine.boundary.http import MAX_WAIT_SECONDS
 from tests.deploy.infra.bicep import INFRA, read
-from tests.deploy.infra.code import ROOT, trigger
+from tests.deploy.infra.code import ROOT, TRIGGERS, trigger
 
 HOST: dict[str, Any] = json.loads((ROOT / "host.json").read_text("utf-8"))
 AZURE_YAML: dict[str, Any] = yaml.safe_load((ROOT / "azure.yaml").read_text("utf-8"))
@@ -82,7 +82,7 @@ def test_the_api_is_where_its_address_says() -> None:
 
 
 def test_a_lease_of_the_feed_outlives_a_batch() -> None:
-    retry = (ROOT / "function_app.py").read_text("utf-8")
+    retry = TRIGGERS.read_text("utf-8")
     assert 'max_retry_count="-1"' in retry
     (longest,) = re.findall(r'maximum_interval="([\d:]+)"', retry)
     assert timespan(longest) <= 60

@@ -9,7 +9,7 @@ import pytest
 
 from engine import Settings
 from tests.deploy.infra.bicep import INFRA, read
-from tests.deploy.infra.code import ROOT, settings_in, settings_read, trigger
+from tests.deploy.infra.code import ROOT, TRIGGERS, settings_in, settings_read, trigger
 
 BY_THE_PLATFORM = {
     "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
@@ -92,7 +92,7 @@ def test_defaults_are_those_of_the_engine(param: str, default: float) -> None:
 
 def test_the_local_example_has_every_setting_that_a_trigger_refers_to() -> None:
     example = json.loads((ROOT / "local.settings.json.example").read_text("utf-8"))["Values"]
-    referred = set(settings_in((ROOT / "function_app.py").read_text("utf-8"))) - NOT_IN_AZURE.keys()
+    referred = set(settings_in(TRIGGERS.read_text("utf-8"))) - NOT_IN_AZURE.keys()
     assert referred - example.keys() == set()
 
 

@@ -20,7 +20,7 @@ from engine.ground.names import execution_id
 from engine.store.sqlite.store import SqliteStore
 from engine.values.failures import MAX_MESSAGE, MAX_TRACEBACK
 from tests.deploy.infra.bicep import INFRA, read
-from tests.deploy.infra.code import ROOT, settings_read, trigger
+from tests.deploy.infra.code import ROOT, TRIGGERS, settings_read, trigger
 from tests.deploy.operations import costs
 from tests.deploy.operations.costs import Story, count
 
@@ -218,7 +218,7 @@ def test_every_setting_of_host_json_is_explained() -> None:
 
 
 def test_routes_in_the_runbook_are_there() -> None:
-    source = (ROOT / "function_app.py").read_text("utf-8")
+    source = TRIGGERS.read_text("utf-8")
     for route in ("executions/{id}/resume", "executions/{id}/terminate", "executions/{id}/deferreds/{name}/token"):
         assert f'"{route}"' in source
     assert '"executions/{id}", methods=["DELETE"]' in source

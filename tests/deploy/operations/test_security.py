@@ -20,7 +20,7 @@ from engine.store.base import Filter
 from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.query import Selection
 from engine.store.sqlite.store import SqliteStore
-from tests.deploy.infra.code import ROOT
+from tests.deploy.infra.code import ROOT, TRIGGERS
 from tests.deploy.infra.local_host import Address, local_host
 
 DOCUMENT = (ROOT / "docs/security.md").read_text("utf-8")
@@ -61,9 +61,9 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 def _routes() -> dict[str, tuple[str, str]]:
     """The method and the route of each HTTP function."""
     found = {}
-    for node in ast.walk(ast.parse((ROOT / "function_app.py").read_text("utf-8"))):
+    for node in ast.walk(ast.parse(TRIGGERS.read_text("utf-8"))):
         for call in getattr(node, "decorator_list", []):
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "app.route":
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "triggers.route":
                 methods = next(k.value for k in call.keywords if k.arg == "methods")
                 found[node.name] = (ast.literal_eval(methods)[0], ast.literal_eval(call.args[0]))  # type: ignore[attr-defined]
     return found
@@ -175,9 +175,8 @@ def test_values_never_stand_in_the_text_of_a_query() -> None:
 
 
 def test_functions_ask_for_a_key_unless_they_say_otherwise() -> None:
-    source = (ROOT / "function_app.py").read_text("utf-8")
-    assert "FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)" in source
-    assert source.count("AuthLevel.ANONYMOUS") == 1
+    assert "FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)" in (ROOT / "function_app.py").read_text("utf-8")
+    assert re.findall(r"\bauth_level=func\.([\w.]+)", TRIGGERS.read_text("utf-8")) == ["AuthLevel.ANONYMOUS"]
     assert func.AuthLevel.FUNCTION.value == "function"
 
 

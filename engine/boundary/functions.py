@@ -1,0 +1,153 @@
+"""The engine's triggers for an Azure Functions app, as one blueprint that the app registers.
+
+    runtime = Runtime.from_environment(WORKFLOWS, os.environ)
+    app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
+    app.register_functions(blueprint(runtime))
+
+1. A function here translates and nothing else: from what the host hands over to a call of the engine, and back.
+2. A route takes the app's own authorization level. One route is open to everybody, because its signed token is the key.
+3. Only this module of the engine imports `azure.functions`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import azure.functions as func
+
+from engine.boundary import http
+from engine.boundary.runtime import Runtime
+
+
+def blueprint(runtime: Runtime) -> func.Blueprint:
+    """All triggers of the engine, bound to `runtime`.
+
+    The app's module has to keep the runtime under the name `runtime`: the local host reads the change feed from it.
+    """
+    _keep_warnings()
+    triggers = func.Blueprint()  # type: ignore[no-untyped-call]
+    _add_executions(triggers, runtime)
+    _add_values(triggers, runtime)
+    _add_driving(triggers, runtime)
+    return triggers
+
+
+def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
+    """The routes that start, read and stop executions, and the health check."""
+
+    @triggers.route("workflows/{name}", methods=["POST"])
+    async def start(req: func.HttpRequest) -> func.HttpResponse:
+        """Start a workflow."""
+        return _response(await http.start(runtime, _request(req), req.route_params["name"]))
+
+    @triggers.route("executions/{id}", methods=["GET"])
+    async def poll(req: func.HttpRequest) -> func.HttpResponse:
+        """Say how an execution stands."""
+        return _response(await http.poll(runtime, _request(req), req.route_params["id"]))
+
+    @triggers.route("executions/{id}/interrupt", methods=["POST"])
+    async def interrupt(req: func.HttpRequest) -> func.HttpResponse:
+        """Ask an execution to stop and clean up."""
+        return _response(await http.interrupt(runtime, _request(req), req.route_params["id"]))
+
+    @triggers.route("executions/{id}/resume", methods=["POST"])
+    async def resume(req: func.HttpRequest) -> func.HttpResponse:
+        """Let a suspended execution run again."""
+        return _response(await http.resume(runtime, _request(req), req.route_params["id"]))
+
+    @triggers.route("executions/{id}/terminate", methods=["POST"])
+    async def terminate(req: func.HttpRequest) -> func.HttpResponse:
+        """End an execution at once."""
+        return _response(await http.terminate(runtime, _request(req), req.route_params["id"]))
+
+    @triggers.route("executions/{id}", methods=["DELETE"])
+    async def purge(req: func.HttpRequest) -> func.HttpResponse:
+        """Delete an execution that has ended."""
+        return _response(await http.purge(runtime, req.route_params["id"]))
+
+    @triggers.route("executions", methods=["GET"])
+    async def list_executions(req: func.HttpRequest) -> func.HttpResponse:
+        """List executions."""
+        return _response(await http.list_executions(runtime, _request(req)))
+
+    @triggers.route("health", methods=["GET"])
+    async def health(req: func.HttpRequest) -> func.HttpResponse:
+        """Say whether the store answers, and whether executions are late or wait for a person."""
+        return _response(await http.health(runtime))
+
+
+def _add_values(triggers: func.Blueprint, runtime: Runtime) -> None:
+    """The routes that bring values from outside to an execution."""
+
+    @triggers.route("executions/{id}/channels/{name}", methods=["POST"])
+    async def send(req: func.HttpRequest) -> func.HttpResponse:
+        """Send one more value to an execution."""
+        params = req.route_params
+        return _response(await http.send(runtime, _request(req), params["id"], params["name"]))
+
+    @triggers.route("executions/{id}/deferreds/{name}", methods=["POST"])
+    async def complete_deferred(req: func.HttpRequest) -> func.HttpResponse:
+        """Resolve a deferred that an execution waits for."""
+        params = req.route_params
+        return _response(await http.complete_deferred(runtime, _request(req), params["id"], params["name"]))
+
+    @triggers.route("executions/{id}/deferreds/{name}/token", methods=["GET"])
+    async def deferred_token(req: func.HttpRequest) -> func.HttpResponse:
+        """Give a signed token to the person who is to resolve that deferred."""
+        params = req.route_params
+        return _response(await http.deferred_token(runtime, _request(req), params["id"], params["name"]))
+
+    @triggers.route("deferreds/{token}", methods=["POST"], auth_level=func.AuthLevel.ANONYMOUS)
+    async def complete_by_token(req: func.HttpRequest) -> func.HttpResponse:
+        """Resolve the deferred that a signed token names. The token is the only key."""
+        return _response(await http.complete_by_token(runtime, _request(req), req.route_params["token"]))
+
+
+def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
+    """The change feed and the timer: they drive executions."""
+
+    @triggers.cosmos_db_trigger(
+        "documents",
+        connection="COSMOS",
+        database_name="%COSMOS_DATABASE%",
+        container_name="%COSMOS_CONTAINER%",
+        lease_container_name="leases",
+        lease_container_prefix="%COSMOS_LEASE_PREFIX%",
+        start_from_beginning=True,  # type: ignore[arg-type]  # the SDK's annotation is wrong: it takes a bool
+        feed_poll_delay=500,
+        max_items_per_invocation=100,
+    )
+    @triggers.retry(
+        strategy="exponential_backoff", max_retry_count="-1", minimum_interval="00:00:01", maximum_interval="00:01:00"
+    )
+    async def drive_changes(documents: func.DocumentList) -> None:
+        """Drive what changed. Raises only if the store can't be reached: the host then gives the same batch again."""
+        await runtime.worker.drive_changes(documents)
+
+    @triggers.timer_trigger("timer", schedule="*/10 * * * * *", use_monitor=False)
+    async def sweep(timer: func.TimerRequest) -> None:
+        """Drive what is due."""
+        await runtime.worker.sweep()
+
+
+def _keep_warnings() -> None:
+    """Write the engine's warnings and errors to stderr as well, except in development.
+
+    The platform drops log lines that a worker writes while none of its invocations runs. A drive that outlives its
+    batch writes such lines, and so does a thread. The platform keeps what stands on stderr.
+    """
+    if os.environ.get("AZURE_FUNCTIONS_ENVIRONMENT") != "Development" and logging.lastResort is not None:
+        logging.getLogger("engine").addHandler(logging.lastResort)
+
+
+def _request(req: func.HttpRequest) -> http.Request:
+    headers = {name.lower(): value for name, value in req.headers.items()}
+    return http.Request(req.url, req.get_body(), dict(req.params), headers)
+
+
+def _response(answer: http.Response) -> func.HttpResponse:
+    headers = {"Cache-Control": "no-store", **answer.headers}
+    return func.HttpResponse(
+        answer.body, status_code=answer.status, mimetype=headers.pop("Content-Type"), headers=headers
+    )
