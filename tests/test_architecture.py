@@ -27,6 +27,7 @@ BELOW: dict[str, set[str]] = {
     "guard": {"ground", "values", "core"},
     "boundary": {"ground", "values", "core", "store", "driving", "guard"},
     "testing": {"ground", "values", "core", "store", "driving", "guard", "boundary"},
+    "cli": {"ground", "values", "core", "store", "driving", "guard", "boundary"},
 }
 """For each storey, those that it stands on."""
 
@@ -87,6 +88,7 @@ MAY_USE: dict[str, set[str]] = {
     "engine/boundary/functions.py": {"azure", "logging", "os"},
     "engine/boundary": {"asyncio", "logging", "urllib", "uuid"},
     "engine/testing": {"asyncio", "pathlib", "sys"},
+    "engine/cli": {"pathlib", "shutil", "typer", "urllib"},
 }
 """What a folder or one file may import beyond the engine and pure modules of the standard library. A file's own entry
 takes the place of its folder's."""

@@ -1,0 +1,86 @@
+"""Lays out a project of one's own, from the template inside the installed package.
+
+1. Building the wheel puts the template together: pyproject.toml says from which files. A source tree has no template.
+2. Nothing is overwritten. The folder is new or empty.
+3. The project runs on the engine that laid it out. `requirements.txt` pins its version and says where pip finds it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+TEMPLATE = Path(__file__).with_name("template")
+PACKAGE = "durable-workflows"
+WHEELS = "wheels"
+
+
+class CannotLayOut(Exception):
+    """Why no project was laid out, as a sentence for a person."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where pip finds this engine: lines for requirements.txt, a wheel to keep in the project, and what to say."""
+
+    lines: tuple[str, ...]
+    wheel: Path | None = None
+    note: str | None = None
+
+
+def lay_out(folder: Path) -> list[str]:
+    """Write the project into `folder`. Returns what its owner should know. Raises CannotLayOut."""
+    try:
+        installed = distribution(PACKAGE)
+    except PackageNotFoundError:
+        installed = None
+    if installed is None or not TEMPLATE.is_dir():
+        raise CannotLayOut(
+            "this engine runs from its source tree, which has no template. Install it (pip install '.[dev]'), and call "
+            "durable again"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CannotLayOut(f"{folder} isn't an empty folder. Name a new one: nothing is overwritten")
+    origin = find_origin(installed)
+    shutil.copytree(TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    (folder / "requirements.txt").write_text(_requirements(origin), "utf-8")
+    if origin.wheel is not None:
+        (folder / WHEELS).mkdir()
+        shutil.copy(origin.wheel, folder / WHEELS)
+    return [] if origin.note is None else [origin.note]
+
+
+def find_origin(installed: Distribution) -> Origin:
+    """Where this engine was installed from. pip writes that down, unless it was an index."""
+    pinned = f"{PACKAGE}=={installed.version}"
+    written = json.loads(installed.read_text("direct_url.json") or "null")
+    if written is None:
+        return Origin((pinned,))
+    url = urlsplit(written["url"])
+    if "vcs_info" in written:
+        vcs = written["vcs_info"]
+        return Origin((f"{PACKAGE} @ {vcs['vcs']}+{written['url']}@{vcs['commit_id']}",))
+    path = Path(url2pathname(url.path))
+    if url.scheme == "file" and path.suffix == ".whl" and path.is_file():
+        return Origin((f"--find-links {WHEELS}", pinned), wheel=path)
+    note = None
+    if url.scheme == "file":
+        note = (
+            f"requirements.txt names {path}, which is only on this machine. Before you deploy, build a wheel of the "
+            f"engine, put it into {WHEELS}/, and write there: --find-links {WHEELS}, and on a line of its own {pinned}"
+        )
+    return Origin((f"{PACKAGE} @ {written['url']}",), note=note)
+
+
+def _requirements(origin: Origin) -> str:
+    lines = (
+        "# What the app needs in Azure, in the exact versions that the engine's tests passed with.",
+        "-c constraints.txt",
+        *origin.lines,
+    )
+    return "".join(f"{line}\n" for line in lines)
