@@ -1,4 +1,4 @@
-# Two commands need nothing but Python >= 3.11 and make: `make demo` and `make test`.
+# Every target needs Python 3.11 or later, and make. The first one sets up .venv.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin

@@ -1,6 +1,6 @@
-"""The demo: an order is started over HTTP, its host is killed in the middle of a step, and nothing is lost or doubled.
+"""The demo: an order over HTTP, a host that is killed in the middle of a step, and nothing that is lost or doubled.
 
-`make demo`, or `python demo.py`. It works in a temporary folder and leaves nothing behind.
+Run `make demo`, or `python demo.py`. The demo works in a temporary folder and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ORDER = {
 
 
 class Demo:
-    """One host on one folder, and the story that it tells."""
+    """The story of one order, with a host on one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,7 +45,7 @@ class Demo:
         self._began = time.monotonic()
 
     def tell(self) -> int:
-        """Run it all. Returns the exit code: 0 if every side effect happened exactly once."""
+        """Run the whole story. Returns the exit code: 0 if every side effect happened exactly once."""
         self._say("", "An order, a crash, and what is left of it.\n")
         with self._host() as host:
             started = self._call("POST", "/api/workflows/fulfil", ORDER)

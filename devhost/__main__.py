@@ -23,11 +23,11 @@ DEFAULT_SETTINGS = "local.settings.json"
 DEFAULT_DATA = ".data/workflows.sqlite"
 KEY_FILE = "functions.key"
 LINGER_SECONDS = 2.0
-"""How long the app's threads may keep the process after everything was closed."""
+"""How long threads of the app may keep the process alive after everything else was closed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serves the app of the working directory until a signal comes. Returns the exit code."""
+    """Serves the app in the working directory until a signal comes. Returns the exit code."""
     options = _parse(arguments)
     logging.basicConfig(
         level=logging.DEBUG if options.verbose else logging.INFO,
@@ -84,8 +84,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _load(options: argparse.Namespace, environment: MutableMapping[str, str]) -> Host:
-    """Reads settings and the app. Called inside the event loop, where the platform imports an app."""
-    # The worker puts the app's folder last too: a module named like an installed package loses to it.
+    """Reads the settings and imports the app. It runs inside the event loop, as on the platform."""
+    # The platform's worker also puts the app's folder last. An installed package wins over a module of the same name.
     here = os.getcwd()
     sys.path[:] = [entry for entry in sys.path if entry not in ("", here)] + [here]
 
@@ -113,7 +113,7 @@ def _load(options: argparse.Namespace, environment: MutableMapping[str, str]) ->
 
 
 def _refuse(sentence: str, error: BaseException | None = None) -> int:
-    """Says why the app isn't served, with the traceback of the app's own error, if there is one."""
+    """Prints why the app isn't served, after the traceback of the app's own error, if there is one."""
     while isinstance(error, LoadError):
         error = error.__cause__
     if error is not None:
@@ -128,7 +128,7 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
     signals: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        # Not the loop's own signal handlers: those would have to wait for a function that blocks the loop.
+        # The loop's own signal handlers don't run while a function blocks the loop. This handler does.
         if signals:
             os._exit(128 + number)
         signals.append(number)
@@ -139,7 +139,7 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
 
 
 def _end_soon(code: int) -> None:
-    """Ends the process a little later, should a thread keep it: Python waits for a pool's without limit."""
+    """Ends the process a little later, even if a thread still runs. Python would wait for a pool's threads for ever."""
     end = threading.Timer(LINGER_SECONDS, os._exit, [code])
     end.daemon = True
     end.start()

@@ -1,8 +1,9 @@
-"""Which ranges of the change feed a host should read: its fair share, as the change feed processor has it.
+"""Which ranges of the change feed a host should read: its fair share, by the rules of the change feed processor.
 
-The share is the number of ranges divided by that of the hosts which hold a live lease (and this one),
-rounded up. A host below its share takes what is free; where nothing is, it takes one range from whoever
-holds the most. It gives nothing away by itself: the other host finds out that its lease was taken.
+1. The share is the number of ranges divided by the number of hosts, rounded up. A host counts if it holds a live lease.
+   This host always counts.
+2. A host below its share takes free ranges. If no range is free, it takes one from the host that holds the most.
+3. A host gives nothing away. The other host finds out later that its lease was taken.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from engine.store.feed import FeedLease
 
 
 def leases_to_take(leases: Sequence[FeedLease], owner: str, now: float, busy: Collection[str]) -> list[FeedLease]:
-    """The leases that `owner` should take at `now`, in seconds since the epoch. `busy` are the ranges that
-    this host reads already or is about to leave: they are never taken, so that no range is read twice in
-    one process."""
+    """The leases that `owner` should take at `now`, in seconds since the epoch.
+
+    `busy` names the ranges that this host reads already or is about to leave. It never takes those, so one process
+    never reads a range twice.
+    """
     owned: Counter[str] = Counter({owner: 0})
     free, takeable = [], []
     for lease in leases:
@@ -38,7 +41,7 @@ def leases_to_take(leases: Sequence[FeedLease], owner: str, now: float, busy: Co
     if free:
         return free[:needed]
     richest, most = max(owned.items(), key=lambda item: item[1])
-    # Who needs only one more leaves alone a host that has no more than its share.
+    # A host that needs only one more range takes none from a host that holds just its share.
     if richest == owner or most <= share - (1 if needed > 1 else 0):
         return []
     return [lease for lease in takeable if lease.owner == richest and lease.range not in busy][:1]

@@ -1,4 +1,4 @@
-"""Time as the host sees it: one clock, handed in, so that tests may move it."""
+"""The host's one source of time. It is passed in, so tests can move it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The present, and waiting for the future."""
+    """Tells the time, and waits."""
 
     def time(self) -> float:
         """Seconds since the epoch."""
         ...
 
     async def wait(self, event: asyncio.Event, seconds: float | None) -> bool:
-        """Waits until `event` is set, at most that many seconds (None: no limit). Returns if it is."""
+        """Waits until `event` is set, at most that many seconds (None: no limit). Returns whether it is set."""
         ...
 
 

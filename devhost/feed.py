@@ -1,7 +1,7 @@
 """The Cosmos DB trigger: takes this host's share of the change feed's ranges and reads each of them.
 
-Hosts that share a store find each other by their leases alone. A host that dies leaves its ranges when
-their leases expire; one that is told to stop releases them at once.
+Hosts that share a store know of each other by their leases alone. When a host dies, its ranges become free when their
+leases expire. A host that stops in order releases its leases at once.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from engine.store.feed import ChangeFeed, FeedLease, FeedLeaseLost
 T = TypeVar("T")
 
 LEASE_SECONDS = 5.0
-"""How long a range stays unread after its host died. Each third of it, leases are renewed and balanced."""
+"""How long a range stays unread after its host died. Leases are renewed and balanced after each third of this time."""
 
 _log = logging.getLogger("devhost")
 
 
 class FeedListener:
-    """Reads the change feed that `open_feed` gives for the app's feed function."""
+    """Reads the change feed that `open_feed` returns, and hands it to the app's feed function."""
 
     def __init__(
         self,
@@ -56,9 +56,11 @@ class FeedListener:
             reader.stop()
 
     async def run(self) -> None:
-        """Reads until it is stopped. Returns when the batches in hand have ended and every lease is
-        released; when it is cancelled, they are cancelled, and their leases released without a checkpoint.
-        A store that is away is waited for."""
+        """Reads until it is stopped, and waits for a store that is away.
+
+        Returns when the current batches have ended and every lease is released. A cancellation cancels the current
+        batches, and releases their leases without a checkpoint.
+        """
         try:
             feed = await self._patiently(self._open_feed, "the change feed can't be opened")
             while feed is not None and not self._ended.is_set():
@@ -72,7 +74,7 @@ class FeedListener:
             raise
         finally:
             self.stop()
-            # A cancellation that comes only now is passed on to the readers, and waits for them.
+            # gather passes a cancellation that comes now on to the readers, and waits for them.
             await asyncio.gather(*(task for _, task in self._readers.values()), return_exceptions=True)
 
     async def _balance(self, feed: ChangeFeed, leases: list[FeedLease]) -> None:
@@ -105,7 +107,7 @@ class FeedListener:
             _log.error("reading range %s of the change feed ended", range, exc_info=error)
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]], complaint: str) -> T | None:
-        """What `ask` gives, asked until the store answers; None if this ends before that."""
+        """Calls `ask` until the store answers. Returns the answer, or None if this listener stops before that."""
         failures = 0
         while not self._ended.is_set():
             try:

@@ -19,12 +19,12 @@ class HttpTrigger:
     methods: frozenset[str] | None
     """Upper-case HTTP methods; None for every one."""
     anonymous: bool
-    """Whether it may be called without a key."""
+    """Whether callers need no key."""
 
 
 @dataclass(frozen=True)
 class TimerTrigger:
-    """When a timer calls a function: an NCRONTAB expression whose references are resolved."""
+    """When a timer calls a function. `schedule` is an NCRONTAB expression with its references resolved."""
 
     schedule: str
     run_on_startup: bool
@@ -35,7 +35,7 @@ class FeedTrigger:
     """How the change feed is handed to a function."""
 
     poll_seconds: float
-    """The pause after a read that brought nothing."""
+    """The pause after a read that returned no documents."""
     max_items: int
     """Documents in one batch, at most."""
 

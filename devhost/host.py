@@ -1,7 +1,11 @@
 """The host as a whole: starts the parts that an app needs, and stops them in good order.
 
-Stopping, in this order: no new request, timer run or batch; the app's engine takes on nothing more; wait for what
-runs, up to the grace period; cancel what still runs then; release the feed's leases; close the app's engine.
+It stops in this order:
+1. It starts no new request, timer run or batch.
+2. The app's engine claims nothing more.
+3. It waits for running invocations, up to the grace period, and cancels the rest.
+4. It releases the feed's leases.
+5. It closes the app's engine.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from devhost.settings import HostSettings
 from devhost.timers import TimerRunner
 
 LAST_SECONDS = 3.0
-"""How long invocations may take to end once they are cancelled."""
+"""How long cancelled invocations may take to end."""
 CLOSE_SECONDS = 15.0
 """How long the app's engine may take to close."""
 
@@ -32,19 +36,19 @@ _log = logging.getLogger("devhost")
 
 @dataclass(frozen=True)
 class Options:
-    """How a host is to serve."""
+    """Where and how a host serves."""
 
     host: str = "127.0.0.1"
     port: int = 7071
     """0 for any free one."""
     key: str | None = None
-    """What functions that aren't anonymous ask for; None opens them all."""
+    """The key for functions that aren't anonymous. None: no function needs a key."""
     grace_seconds: float = 10.0
     threads: int | None = None
 
 
 class Host:
-    """Runs an app from `start` to `stop`. Raises LoadError if the app can't be served as it is."""
+    """Runs an app from `start` to `stop`. Raises LoadError if the app can't be served."""
 
     def __init__(self, app: App, settings: HostSettings, options: Options, clock: Clock | None = None) -> None:
         self._app, self._settings, self._options = app, settings, options
@@ -63,8 +67,8 @@ class Host:
                 self._parts.append(FeedListener(open_feed, function, self._invoker, clock))
 
     async def start(self) -> str:
-        """Starts every part and returns the URL that it serves. Raises OSError if it can't listen there."""
-        # As on the platform, bodies reach the app as they were sent, compressed or not.
+        """Starts every part, and returns the host's URL. Raises OSError if the host can't listen there."""
+        # As on the platform, the app gets each body as it was sent, compressed or not.
         self._runner = web.AppRunner(
             self._front.application(),
             access_log=None,
@@ -80,7 +84,7 @@ class Host:
         return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
     async def stop(self) -> None:
-        """Stops every part as the module says. Never raises."""
+        """Stops every part in the order that the module states. Never raises."""
         self._front.stop()
         for part in self._parts:
             part.stop()
@@ -106,7 +110,7 @@ class Host:
             _log.error("the app's runtime didn't close", exc_info=error)
 
     def banner(self, url: str) -> str:
-        """What to tell the person who started the host."""
+        """The text for the person who started the host."""
         lines = [f"{self._app.name} is served on {url} (Ctrl-C stops it)", ""]
         for function in self._app.functions:
             match function.trigger:

@@ -1,7 +1,10 @@
 """HTTP triggers: routes, keys, and the translation between aiohttp's requests and those of azure-functions.
 
-What a function sees is what the platform's host sends: header names in lower case, the values of a repeated
-header or query key joined by commas, no query key without a value, no body as b"".
+A function gets a request as the platform's host sends it:
+1. Header names are in lower case.
+2. The values of a repeated header or query key are joined by commas.
+3. A query key without a value is left out.
+4. A missing body is b"".
 """
 
 from __future__ import annotations
@@ -22,11 +25,11 @@ from devhost.invoke import Invoker
 from devhost.routes import RouteTable, Template, decode_path
 
 MAX_BODY_BYTES = 100 * 1024 * 1024
-"""What the platform lets through. An app that wants less has to say so itself."""
+"""The platform's own limit. An app with a lower limit checks that itself."""
 STATUS_PATH = "/admin/host/status"
 
 _UNOWNED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
-"""Response headers that are the server's own business."""
+"""Response headers that the server sets."""
 
 _log = logging.getLogger("devhost")
 
@@ -34,8 +37,8 @@ _log = logging.getLogger("devhost")
 class HttpFront:
     """Serves the HTTP functions of an app.
 
-    `prefix` comes before every route; `key` is asked for by functions that aren't anonymous, None opens
-    them all. Raises LoadError if a route can't be read.
+    `prefix` comes before every route. Functions that aren't anonymous ask for `key`; None means that no function needs
+    a key. Raises LoadError if a route can't be read.
     """
 
     def __init__(self, functions: Iterable[Function], prefix: str, key: str | None, invoker: Invoker) -> None:
@@ -107,8 +110,7 @@ def _to_function(request: web.Request, route_parameters: Mapping[str, str], body
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The values of each name, joined by commas. Names that differ in case only are one, spelled as the
-    first is."""
+    """The values of each name, joined by commas. Names that differ only in case are one name, in the first spelling."""
     spelled: dict[str, str] = {}
     values: dict[str, list[str]] = {}
     for name, value in pairs:
@@ -117,7 +119,7 @@ def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _to_response(function: Function, result: object) -> web.Response:
-    """The response for what a function returned. Raises TypeError for what the worker can't encode."""
+    """The response to a function's result. Raises TypeError for a result that the platform's worker can't encode."""
     if not function.has_return:
         return web.Response(status=204)
     converter: Any = func.get_binding_registry().get("http")  # type: ignore[no-untyped-call]

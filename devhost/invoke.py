@@ -1,8 +1,7 @@
 """Calling one function of the app, as the platform's worker calls it.
 
-An async function runs on the host's loop, a sync one in a pool of threads. Each call is a task of its own,
-so that nothing a function does to its task (cancelling it, leaving it cancelled) reaches the trigger that
-called it.
+An async function runs on the host's loop. A sync function runs in a pool of threads. Each call is a task of its own: a
+function that cancels its task doesn't cancel the trigger that called it.
 """
 
 from __future__ import annotations
@@ -29,13 +28,15 @@ _log = logging.getLogger("devhost")
 
 
 class InvocationError(Exception):
-    """A function ended in a way that the platform counts as a failure though it raised no exception of its
-    own."""
+    """A function raised nothing, but ended in a way that the platform counts as a failure."""
 
 
 class Invoker:
-    """Calls functions. `timeout_seconds` is host.json's functionTimeout, None for no limit; `threads` is
-    how many sync functions may run at a time, None for Python's default."""
+    """Calls functions.
+
+    `timeout_seconds` is host.json's functionTimeout; None means no limit. `threads` limits how many sync functions run
+    at once; None means Python's default.
+    """
 
     def __init__(self, clock: Clock, timeout_seconds: float | None, threads: int | None = None) -> None:
         self._clock = clock
@@ -44,12 +45,11 @@ class Invoker:
         self._local = threading.local()
 
     async def call(self, function: Function, value: object, attempt: Attempt | None = None) -> Any:
-        """Calls `function` with `value` for its trigger and returns what it returns.
+        """Calls `function` with `value` for its trigger, and returns its result.
 
-        Raises what the function raises, and InvocationError if it exits, is cancelled from inside, takes
-        longer than the timeout or returns a value though it has no $return binding. When the timeout or a
-        cancellation of this call ends it, an async function is cancelled; a sync one can't be stopped, and
-        its result is dropped.
+        Raises the function's own exception. Raises InvocationError if the function exits, cancels itself, takes longer
+        than the timeout, or returns a value without a $return binding. The timeout, or a cancellation of this call,
+        cancels an async function. A sync function can't be stopped; its result is dropped.
         """
         arguments: dict[str, object] = {function.parameter: value}
         if function.wants_context:
@@ -57,7 +57,7 @@ class Invoker:
         task = asyncio.get_running_loop().create_task(self._run(function, arguments), name=function.name)
         finished = asyncio.Event()
         task.add_done_callback(lambda task: finished.set())
-        # A task that outlives this call must not complain that nobody asked for its exception.
+        # asyncio complains about an exception that nobody asked for, and this task may outlive the call.
         task.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
             in_time = await self._clock.wait(finished, self._timeout)
@@ -75,7 +75,7 @@ class Invoker:
         return result
 
     def close(self) -> None:
-        """Lets the threads end. Sync functions that still run go on."""
+        """Ends idle threads. Sync functions that still run go on."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, function: Function, arguments: dict[str, object]) -> object:
@@ -94,13 +94,12 @@ def _call_sync(function: Function, arguments: dict[str, object]) -> object:
     try:
         return function.call(**arguments)
     except StopIteration as error:
-        # A future can't hold a StopIteration: whoever awaits it would wait for ever.
+        # A future can't hold a StopIteration: its caller would wait for ever.
         raise InvocationError(f"{function.name} raised {error!r}") from error
 
 
 def decode(function: Function, data: object) -> object:
-    """The trigger's `data`, which JSON can express, as the type that the function takes: as the worker
-    makes it."""
+    """The trigger's JSON `data` as the type that the function takes, converted as on the platform."""
     text = json.dumps(data)
     if function.as_text:
         return text
@@ -111,7 +110,7 @@ def decode(function: Function, data: object) -> object:
 
 @dataclass
 class _Failure:
-    """The failure of the attempt before, as a retry context shows it."""
+    """The failure of the previous attempt, as a retry context shows it."""
 
     message: str
     source: str
@@ -129,7 +128,7 @@ class _Retries:
 
 @dataclass
 class _Trace:
-    """No distributed tracing here."""
+    """An empty trace context: this host does no tracing."""
 
     trace_parent: str = ""
     trace_state: str = ""
@@ -137,7 +136,7 @@ class _Trace:
 
 
 class _Context(func.Context):
-    """What a function's `context` parameter gets."""
+    """The value of a function's `context` parameter."""
 
     function_name = ""
     function_directory = ""

@@ -1,4 +1,4 @@
-"""The key that guards HTTP functions which aren't anonymous."""
+"""The key for HTTP functions that aren't anonymous."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 
 def local_key(path: Path | None) -> str:
-    """The key in the file `path`, which is made with a new key if it is missing; without a file, a new key.
+    """The key in the file `path`. A missing file is created with a new key. For None, a new key that is kept nowhere.
 
-    Only the file's owner may read it. Hosts that start at once agree on one key. Raises OSError.
+    Only the file's owner may read the file. Hosts that start at the same time agree on one key. Raises OSError.
     """
     if path is None:
         return _new_key()
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Linked into place when it is complete: nobody ever reads half a key.
+        # The complete file is linked into place, so nobody reads half a key.
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
         try:
             with open(descriptor, "w", encoding="ascii") as file:

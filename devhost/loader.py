@@ -1,13 +1,12 @@
 """Loads the app and reads its functions through azure-functions' own objects.
 
-It refuses what the platform's worker refuses, so that an app which starts here is indexed there:
-1. the module is importable while an event loop runs, and holds exactly one name that is a FunctionApp;
-2. function names are unique;
-3. every parameter but `context` is bound, and every binding has its parameter;
-4. annotations are types that the binding's converter takes.
+It refuses what the platform's worker refuses. So an app that starts here is indexed there:
+1. The module can be imported while an event loop runs, and has exactly one name for a FunctionApp.
+2. Function names are unique.
+3. Every parameter but `context` is bound, and every binding has its parameter.
+4. Annotations are types that the binding's converter takes.
 
-Functions with other triggers or with further bindings are left out, with a warning: this host can't serve
-them.
+This host can't serve functions with other triggers or with further bindings. It leaves them out, with a warning.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ _log = logging.getLogger("devhost")
 def load(name: str, environment: Mapping[str, str]) -> App:
     """Imports the module `name` and reads its functions.
 
-    Raises LoadError if it can't be served, whatever the reason; the cause is that of the app.
+    Raises LoadError if the app can't be served, for whatever reason. The error's cause is the app's own exception.
     """
     try:
         module = importlib.import_module(name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        # An app that calls sys.exit() while it is imported must not end the host with that code.
+        # An app may call sys.exit() during its import. The host must not end with that exit code.
         raise LoadError(f"importing {name} failed with {type(error).__name__}: {error}") from error
     try:
         functions = [_read(function, environment) for function in _find_app(module).get_functions()]
@@ -62,7 +61,7 @@ def load(name: str, environment: Mapping[str, str]) -> App:
 
 
 def _find_app(module: ModuleType) -> Any:
-    # One object under two names counts twice, as it does for the worker.
+    # One object under two names counts twice, as for the platform's worker.
     names = [name for name in dir(module) if isinstance(getattr(module, name, None), FunctionRegister)]
     if not names:
         raise LoadError(f"{module.__name__} has no FunctionApp at its top level")
@@ -114,7 +113,7 @@ def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Functio
 
 
 def _check_parameters(call: Any, bound: set[str], annotations: Mapping[str, Any]) -> bool:
-    """Whether the function takes a context. Raises LoadError where parameters and bindings don't match."""
+    """Whether the function takes a context. Raises LoadError if parameters and bindings don't match."""
     parameters = set(inspect.signature(call).parameters)
     wants_context = "context" in parameters and "context" not in bound
     if wants_context:

@@ -1,11 +1,10 @@
 """Reading one range of the change feed while this host holds its lease.
 
 1. Batches of a range are handed over in order, one at a time.
-2. A checkpoint follows the function's return, never precedes it. A host that dies in between leaves the
-   batch to the next one: at least once.
-3. A batch whose function failed, with no retry left, is checkpointed all the same: it is lost, as on the
-   platform.
-4. Once the lease is lost, no batch is started and nothing is written.
+2. A checkpoint is written after the function has returned. If the host dies in between, the next host gets the same
+   batch: each batch comes at least once.
+3. A batch whose function failed with no retry left is checkpointed all the same. It is lost, as on the platform.
+4. After the lease is lost, this host starts no batch and writes nothing.
 """
 
 from __future__ import annotations
@@ -23,30 +22,30 @@ _log = logging.getLogger("devhost")
 
 
 class HeldLease:
-    """A lease that this host has taken, and how far its range has come. `lifetime` is in seconds."""
+    """A lease that this host has taken, and the position in its range. `lifetime` is in seconds."""
 
     def __init__(self, feed: ChangeFeed, lease: FeedLease, owner: str, clock: Clock, lifetime: float) -> None:
         self.range = lease.range
         self.continuation = lease.continuation
-        """Where to read on. Written with the next change of the lease."""
+        """Where to read on. The next change of the lease stores it."""
         self.is_lost = False
         self._feed, self._lease, self._owner = feed, lease, owner
         self._clock, self._lifetime = clock, lifetime
-        # Each change needs the version that the one before brought: they can't overlap.
+        # Each change needs the version that the previous change returned, so changes can't overlap.
         self._one_at_a_time = asyncio.Lock()
 
     @property
     def is_expired(self) -> bool:
-        """Whether another host may have taken it by now."""
+        """Whether another host may have taken the lease by now."""
         return self._lease.expires_at <= self._clock.time()
 
     async def extend(self) -> None:
-        """Makes the lease last another lifetime, and writes how far the range has come. Raises
-        FeedLeaseLost, and what the store raises when it is away."""
+        """Makes the lease last another lifetime, and stores the position in the range. Raises FeedLeaseLost, and the
+        store's own errors."""
         await self._change(self._owner, self._clock.time() + self._lifetime)
 
     async def release(self) -> None:
-        """Leaves the range to other hosts; raises as `extend` does."""
+        """Leaves the range to other hosts. Raises as `extend` does."""
         await self._change(None, 0)
 
     async def _change(self, owner: str | None, expires_at: float) -> None:
@@ -78,17 +77,16 @@ class RangeReader:
         self._trigger = function.trigger
         self._invoker, self._clock, self._lifetime = invoker, clock, lifetime
         self._ended = asyncio.Event()
-        """No further batch, and no further attempt at one."""
+        """Set when no further batch and no further attempt may start."""
         self._finished = asyncio.Event()
-        """Nothing runs any more, so the lease needs no renewal."""
+        """Set when nothing runs any more, and the lease needs no renewal."""
 
     def stop(self) -> None:
         """Starts no further batch."""
         self._ended.set()
 
     async def run(self) -> None:
-        """Reads on until it is stopped. Returns when the batch in hand has ended and the lease is
-        released."""
+        """Reads until it is stopped. Returns when the current batch has ended and the lease is released."""
         renewal = asyncio.create_task(self._keep_lease())
         try:
             await self._read_on()
@@ -118,10 +116,10 @@ class RangeReader:
                 await self._checkpoint(behind)
 
     async def _hand_over(self, documents: list[dict[str, object]]) -> bool:
-        """Whether the batch is done with."""
+        """Hands a batch to the function. Returns whether the range may go on to the next batch."""
 
         async def call(attempt: Attempt) -> object:
-            # Decoded for each attempt: a function may change what it is given.
+            # Each attempt decodes anew, because a function may change its argument.
             return await self._invoker.call(self._function, decode(self._function, documents), attempt)
 
         what = f"feed function {self._function.name} ({len(documents)} documents of range {self._lease.range})"
@@ -143,7 +141,7 @@ class RangeReader:
         except FeedLeaseLost:
             raise
         except Exception as error:  # noqa: BLE001 - a store may be away in any way
-            # The next renewal writes it. Until then a crash would only bring the batch again.
+            # The next renewal stores it. A crash before that only repeats the batch.
             _log.warning("range %s of the change feed has no checkpoint yet: %r", self._lease.range, error)
 
     async def _keep_lease(self) -> None:

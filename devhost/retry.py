@@ -1,5 +1,4 @@
-"""A function's own retry policy (`@app.retry`): how often, and after how long, a failed invocation is
-repeated."""
+"""A function's own retry policy (`@app.retry`): how often a failed invocation is repeated, and after which delay."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ _log = logging.getLogger("devhost")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a failed invocation is repeated (None: until it succeeds), and the seconds before that.
+    """How often a failed invocation is repeated (None: until it succeeds), and after how many seconds.
 
-    A fixed delay has both delays alike; otherwise they double from the first up to the largest.
+    The delay doubles from the first up to the largest. With a fixed delay both are equal.
     """
 
     max_retries: int | None
@@ -34,7 +33,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class Attempt:
-    """Which attempt at an invocation this is: 0 retries for the first. `failure` ended the one before."""
+    """One attempt at an invocation. The first has 0 retries. `failure` ended the previous attempt."""
 
     retries: int = 0
     max_retries: int = 0
@@ -46,13 +45,13 @@ class Outcome(Enum):
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """It failed, and nothing is left of the policy."""
+    """It failed, and the policy allows no further retry."""
     ABANDONED = "abandoned"
     """It failed, and the host stopped before the next attempt."""
 
 
 def parse_policy(setting: Mapping[str, Any] | None) -> RetryPolicy | None:
-    """The policy of a `retry_policy` setting as azure-functions keeps it. Raises ValueError."""
+    """The policy in a `retry_policy` setting of azure-functions. Raises ValueError."""
     if setting is None:
         return None
     text = str(setting.get("max_retry_count"))
@@ -65,7 +64,7 @@ def parse_policy(setting: Mapping[str, Any] | None) -> RetryPolicy | None:
     if setting.get("strategy") == "fixed_delay":
         names = ("delay_interval", "delay_interval")
     else:
-        # Any other strategy is exponential to the platform's worker.
+        # The platform's worker takes any other strategy as exponential.
         names = ("minimum_interval", "maximum_interval")
     try:
         first, largest = (timespan(setting.get(name)) for name in names)
@@ -85,7 +84,7 @@ async def run_with_retries(
 ) -> Outcome:
     """Calls until a call succeeds, the policy is exhausted, or `ended` is set between two attempts.
 
-    Every failure is logged, with its traceback, as one of `what`.
+    Each failure is logged with its traceback. `what` names the invocation in the log.
     """
     limit = -1 if policy is None or policy.max_retries is None else policy.max_retries
     attempt = Attempt(0, 0 if policy is None else limit)

@@ -1,8 +1,10 @@
 """Route templates, and which of them a request matches.
 
-The rules are ASP.NET Core's, since it routes on the platform: `{name}`, `{name:constraint}`, `{name?}` at
-the end, `{*rest}`; letters match in either case; a literal segment beats a constrained parameter, which
-beats a free one, which beats a catch-all; a path whose method no template takes is not found.
+The rules are those of ASP.NET Core, which routes on the platform:
+1. A template has literal text, `{name}`, `{name:constraint}`, and at its end `{name?}` or `{*rest}`.
+2. Upper and lower case match each other.
+3. A literal segment beats a constrained parameter, which beats a free one, which beats a catch-all.
+4. A path that no template takes with this method is not found.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ _MEASURES: dict[str, Callable[[str, list[int]], bool]] = {
 
 
 class Template:
-    """A route template. Raises LoadError if it can't be read, or uses a constraint that is not known here."""
+    """A route template. Raises LoadError if it can't be read, or has a constraint that this host doesn't know."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -53,11 +55,11 @@ class Template:
             pattern += part
             rank.append(part_rank)
         self.rank = tuple(rank)
-        """Sorts templates: the lower one wins."""
+        """The order of templates. The lowest rank wins."""
         self._pattern = re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The values of the parameters that are present, if the path (no slashes at its ends) matches."""
+        """The parameters in a path without slashes at its ends, or None if the path doesn't match."""
         match = self._pattern.fullmatch(path)
         if match is None:
             return None
@@ -68,7 +70,7 @@ class Template:
         return values
 
     def _segment(self, segment: str, *, is_first: bool, is_last: bool) -> tuple[str, int]:
-        """The pattern of one segment with the slash before it, and its rank."""
+        """The pattern of one segment, including the slash before it, and its rank."""
         slash, rank, pattern, position = "" if is_first else "/", 1, "", 0
         while position < len(segment):
             token = _TOKEN.match(segment, position)
@@ -97,19 +99,18 @@ class Template:
 
 
 class RouteTable(Generic[T]):
-    """Finds what a request is for."""
+    """Finds the target of a request."""
 
     def __init__(self) -> None:
         self._routes: list[tuple[Template, frozenset[str] | None, T]] = []
 
     def add(self, template: Template, methods: frozenset[str] | None, target: T) -> None:
-        """Adds a route; `methods` are in upper case, None for all."""
+        """Adds a route. `methods` are in upper case; None means all."""
         self._routes.append((template, methods, target))
         self._routes.sort(key=lambda route: route[0].rank)
 
     def find(self, method: str, path: str) -> tuple[T, Mapping[str, str]] | None:
-        """The target of the best route that takes the method and the decoded path, and the path's
-        parameters."""
+        """The target of the best route for a method and a decoded path, and the path's parameters."""
         trimmed = path.removeprefix("/").removesuffix("/")
         for template, methods, target in self._routes:
             if methods is None or method in methods:
@@ -120,8 +121,10 @@ class RouteTable(Generic[T]):
 
 
 def decode_path(raw: str) -> str:
-    """The path of a request with its escapes decoded, as the platform's server does it: an escaped slash
-    stays escaped, since it separates nothing, and so does what isn't UTF-8."""
+    """The path of a request with its escapes decoded, by the rules of the platform's server.
+
+    An escaped slash stays escaped, because it separates nothing. Bytes that aren't UTF-8 stay escaped too.
+    """
 
     def decoded(part: str) -> str:
         try:

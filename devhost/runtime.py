@@ -1,8 +1,7 @@
-"""The one seam between this host and the app's engine: the module's `runtime` object.
+"""The one connection between this host and the app's engine: the object `runtime` in the app's module.
 
-runtime.change_feed()   async; a ChangeFeed of the app's store. Only asked for if the app has a Cosmos
-DB trigger.
-runtime.drain()         optional; called first when the host stops: what runs should come to an end.
+runtime.change_feed()   async; a ChangeFeed of the app's store. Needed if the app has a Cosmos DB trigger.
+runtime.drain()         optional; called first when the host stops. Running work should come to an end.
 runtime.close()         async, optional; called last, when nothing runs any more.
 """
 
@@ -16,7 +15,7 @@ from engine.store.feed import ChangeFeed
 
 
 def check_runtime(module: ModuleType) -> None:
-    """Raises LoadError if the module can't provide a change feed."""
+    """Raises LoadError if the module has no change feed."""
     if not callable(getattr(getattr(module, "runtime", None), "change_feed", None)):
         raise LoadError(
             f"{module.__name__} has a Cosmos DB trigger, but no `runtime.change_feed()` from which this host "
@@ -25,20 +24,20 @@ def check_runtime(module: ModuleType) -> None:
 
 
 async def open_change_feed(module: ModuleType) -> ChangeFeed:
-    """The change feed of the app's store. Raises whatever the store raises, for instance when it is away."""
+    """The change feed of the app's store. Raises the store's own errors."""
     feed: ChangeFeed = await module.runtime.change_feed()
     return feed
 
 
 def drain_runtime(module: ModuleType) -> None:
-    """Tells the app's engine, if it wants to know, that the host is about to stop."""
+    """Tells the app's engine that the host is about to stop, if the engine has `drain`."""
     drain = getattr(getattr(module, "runtime", None), "drain", None)
     if callable(drain):
         drain()
 
 
 async def close_runtime(module: ModuleType) -> None:
-    """Closes the app's engine, if it has something to close."""
+    """Closes the app's engine, if it has `close`."""
     close = getattr(getattr(module, "runtime", None), "close", None)
     if callable(close):
         closing = close()

@@ -13,32 +13,32 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_TIMEOUT_SECONDS = 30 * 60.0
-"""How long an invocation may take where host.json doesn't say, as on a Flex Consumption plan."""
+"""How long an invocation may take if host.json doesn't say. It is the limit of a Flex Consumption plan."""
 DATA_SETTING = "ENGINE_SQLITE_FILE"
-"""The setting by which the app learns where its embedded store keeps its file."""
+"""The setting that names the file of the embedded store."""
 
 _TIMESPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):([0-5]?\d):([0-5]?\d(?:\.\d{1,7})?)", re.ASCII)
 _REFERENCE = re.compile(r"%([^%]+)%")
 
 
 class LoadError(Exception):
-    """The app can't be served as it is. The message says what to change."""
+    """The app can't be served. The message says what to change."""
 
 
 @dataclass(frozen=True)
 class HostSettings:
-    """What this host takes from host.json."""
+    """The part of host.json that this host uses."""
 
     route_prefix: str = "api"
-    """What every route starts with, without slashes at its ends; empty for none."""
+    """The first part of every route, without slashes at its ends. It may be empty."""
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS
-    """How long an invocation may take; None for any time."""
+    """How long an invocation may take. None means any time."""
 
 
 def load_local_settings(path: Path, environment: MutableMapping[str, str], *, required: bool) -> None:
-    """Adds the `Values` of a local.settings.json to `environment`, where what is set already stays.
+    """Adds the `Values` of a local.settings.json to `environment`. A setting that is set already stays.
 
-    Raises LoadError if the file can't be used, or is missing though `required`.
+    Raises LoadError if the file can't be used, or is `required` and missing.
     """
     document = _read_object(path, required=required)
     if document.get("IsEncrypted"):
@@ -53,8 +53,10 @@ def load_local_settings(path: Path, environment: MutableMapping[str, str], *, re
 
 
 def load_host_settings(path: Path) -> HostSettings:
-    """What host.json says of routes and time limits; the defaults if there is no such file. Other parts of it
-    concern the platform and are ignored. Raises LoadError."""
+    """The routes' prefix and the time limit in host.json, or the defaults if there is no such file.
+
+    The other parts of host.json concern the platform alone. Raises LoadError.
+    """
     document = _read_object(path, required=False)
     http = _object_at(_object_at(document, "extensions", path), "http", path)
     prefix = http.get("routePrefix", HostSettings.route_prefix)
@@ -64,7 +66,7 @@ def load_host_settings(path: Path) -> HostSettings:
 
 
 def use_cosmos(endpoint: str | None, key: str | None, environment: MutableMapping[str, str]) -> None:
-    """Sets the app's settings so that its documents are in this Cosmos DB account. None: they stay as they are.
+    """Sets the app's settings so that its documents are in this Cosmos DB account. For None the settings stay.
 
     Raises LoadError for a key without an account.
     """
@@ -72,7 +74,7 @@ def use_cosmos(endpoint: str | None, key: str | None, environment: MutableMappin
         if key is not None:
             raise LoadError("--cosmos-key is the key of an account: say which, with --cosmos URL")
         return
-    environment.pop("COSMOS", None)  # it would go before the others
+    environment.pop("COSMOS", None)  # a connection string would win over the other settings
     environment["COSMOS__accountEndpoint"] = endpoint
     if key is not None:
         environment["COSMOS_KEY"] = key

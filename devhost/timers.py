@@ -1,10 +1,10 @@
-"""Timer triggers: when each is due, and running it then.
+"""Timer triggers: when each is due, and the run at that time.
 
-1. A function never overlaps itself. The next run is due at the first slot after the *start* of the one
-   before; if that has passed when it ends, the next one starts at once, marked as past due. Slots in
-   between are not made up for.
+1. A function never overlaps itself. The next run is due at the first slot after the *start* of the previous run. If
+   that slot has passed when the previous run ends, the next run starts at once, marked as past due. Slots in between
+   are skipped.
 2. Schedules are in UTC.
-3. Each host runs its own timers; on the platform one instance does for all.
+3. Each host runs its own timers. On the platform one instance runs them for all.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from devhost.settings import LoadError
 LATE_SECONDS = 1.0
 """A run that starts this long after its slot is past due."""
 LONGEST_NAP_SECONDS = 60.0
-"""How long to wait before the clock is read again: it may be set, and a machine that sleeps may stop the
-loop's own."""
+"""How long to wait before the clock is read again. Somebody may set the clock, and the loop's own clock may stand still
+while the machine sleeps."""
 
 _FIELD = re.compile(r"[0-9*/,-]|[A-Za-z]{3,}", re.ASCII)
 _SEVENTH_DAY = re.compile(r"(?<![\d/])7", re.ASCII)
-"""Sunday is 0; croniter would take 7 as well."""
+"""Sunday is 0. croniter would take 7 as well."""
 _NAMES = frozenset(
     [
         "jan",
@@ -62,7 +62,7 @@ class Schedule:
     def __init__(self, text: str) -> None:
         self._text = text
         fields = text.split()
-        # croniter knows more than NCRONTAB does (L, W, #, ?, hashes): what works here has to work there.
+        # croniter knows more than NCRONTAB (L, W, #, ?, hashes). A schedule that works here has to work in Azure too.
         names = {name.lower()[:3] for name in re.findall("[A-Za-z]+", text)}
         known = all(_FIELD.sub("", field) == "" for field in fields) and names <= _NAMES
         if len(fields) != 6 or not known or _SEVENTH_DAY.search(fields[5]):
@@ -81,7 +81,7 @@ class Schedule:
     def next_after(self, moment: float) -> float:
         """The first slot later than `moment`, both in seconds since the epoch."""
         start = datetime.fromtimestamp(moment, UTC)
-        # NCRONTAB asks that the day and the day of week both match, where cron asks for either.
+        # In NCRONTAB the day and the day of week must both match. In cron one of them is enough.
         slots = croniter(self._expression, start, second_at_beginning=True, day_or=False)
         slot: datetime = slots.get_next(datetime)
         return slot.timestamp()
@@ -101,12 +101,11 @@ class TimerRunner:
         self._last: float | None = None
 
     def stop(self) -> None:
-        """Starts no further run."""
+        """Lets no further run start."""
         self._ended.set()
 
     async def run(self) -> None:
-        """Runs the function at its times until it is stopped. Returns when the run in hand, if any, has
-        ended."""
+        """Runs the function at its times until it is stopped. Returns when the current run, if any, has ended."""
         due = self._clock.time()
         if not self._trigger.run_on_startup:
             due = self._schedule.next_after(due)
@@ -118,7 +117,7 @@ class TimerRunner:
             due = following
 
     async def _wait_until(self, due: float) -> bool:
-        """Whether the time has come, rather than the end."""
+        """Waits until `due`. Returns False if the runner is stopped."""
         while not self._ended.is_set() and (left := due - self._clock.time()) > 0:
             await self._clock.wait(self._ended, min(left, LONGEST_NAP_SECONDS))
         return not self._ended.is_set()

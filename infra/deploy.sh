@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Deploys the infrastructure of prod, or of the environment that is named, and tells later steps of a GitHub job where
-# it is. `LOCATION` is the region.
+# Deploys the infrastructure of an environment, and prints its group, app and URL as lines NAME=VALUE.
+#
+#   infra/deploy.sh [ENVIRONMENT]    prod, unless named; LOCATION is the region
+#
+# In a GitHub job the lines become outputs of the step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

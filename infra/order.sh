@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# Runs one order through a deployed app, from its start to its receipt: infra/order.sh GROUP APP URL, or without
-# arguments for the environment that azd has chosen. It asks az for the app's key, and keeps it to itself.
+# Runs one order through a deployed app, from its start to its receipt.
+#
+#   infra/order.sh GROUP APP URL
+#   infra/order.sh                  for the environment that azd has chosen
+#
+# The script asks az for the app's key, and shows the key to nobody.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +14,7 @@ if [ $# = 0 ]; then
 fi
 group=${1:?} app=${2:?} url=${3:?}
 
-# A new app has no keys before its host has started, and that waits for its roles.
+# A new app has no keys until its host has started. The host starts when the roles of its identity are in effect.
 for try in 1 2 3 4 5 6 7 8 9 10; do
     FUNCTION_KEY=$(az functionapp keys list --resource-group "$group" --name "$app" --query functionKeys.default \
         --output tsv) && [ -n "$FUNCTION_KEY" ] && break

@@ -1,7 +1,7 @@
 """Runs one order through a deployed app, from its start to its receipt: `python infra/smoke.py https://APP/api`.
 
-The function key is in `FUNCTION_KEY`. The exit code is 0 if the order came to its end with all that belongs to it.
-It needs Python alone.
+`FUNCTION_KEY` holds the function key. The exit code is 0 if the order was completed and every item was shipped. The
+script needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import uuid
 from typing import Any
 
 PATIENCE_SECONDS = 300.0
-"""A first deployment takes a while until its identity may do what it was allowed to."""
+"""After a first deployment it takes a while until the roles of the identity are in effect."""
 PAUSE_SECONDS = 5.0
 
 
 def main(url: str, key: str, patience: float = PATIENCE_SECONDS, pause: float = PAUSE_SECONDS) -> str:
-    """Start an order, approve it, and wait for its end. Returns what to tell. Raises TimeoutError, AssertionError."""
+    """Start an order, approve it, wait for its end. Returns a line to print. Raises TimeoutError, AssertionError."""
     order = {
         "id": f"smoke-{uuid.uuid4()}",
         "customer": "smoke test",
@@ -41,7 +41,7 @@ def main(url: str, key: str, patience: float = PATIENCE_SECONDS, pause: float = 
 
 
 def _insist(url: str, key: str, body: Any, deadline: float, pause: float) -> dict[str, Any]:
-    """The answer to a request, which is made again while the app isn't there yet."""
+    """The answer to a request. The request is repeated while the app isn't up yet."""
     while True:
         try:
             return _call(url, key, body)
