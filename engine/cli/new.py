@@ -61,20 +61,21 @@ def find_origin(installed: Distribution) -> Origin:
     written = json.loads(installed.read_text("direct_url.json") or "null")
     if written is None:
         return Origin((pinned,))
-    url = urlsplit(written["url"])
-    if "vcs_info" in written:
-        vcs = written["vcs_info"]
-        return Origin((f"{PACKAGE} @ {vcs['vcs']}+{written['url']}@{vcs['commit_id']}",))
+    address: str = written["url"]
+    url = urlsplit(address)
     path = Path(url2pathname(url.path))
-    if url.scheme == "file" and path.suffix == ".whl" and path.is_file():
+    is_local = url.scheme == "file"
+    if is_local and path.suffix == ".whl" and path.is_file():
         return Origin((f"--find-links {WHEELS}", pinned), wheel=path)
-    note = None
-    if url.scheme == "file":
-        note = (
-            f"requirements.txt names {path}, which is only on this machine. Before you deploy, build a wheel of the "
-            f"engine, put it into {WHEELS}/, and write there: --find-links {WHEELS}, and on a line of its own {pinned}"
-        )
-    return Origin((f"{PACKAGE} @ {written['url']}",), note=note)
+    if "vcs_info" in written:
+        address = f"{written['vcs_info']['vcs']}+{address}@{written['vcs_info']['commit_id']}"
+    if not is_local:
+        return Origin((f"{PACKAGE} @ {address}",))
+    return Origin(
+        (address,),
+        note=f"requirements.txt names {path}, which is only on this machine. Before you deploy, build a wheel of the "
+        f"engine, put it into {WHEELS}/, and write there: --find-links {WHEELS}, and on a line of its own {pinned}",
+    )
 
 
 def _requirements(origin: Origin) -> str:

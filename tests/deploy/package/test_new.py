@@ -94,16 +94,19 @@ class From(Distribution):
 
 
 def test_the_engine_is_pinned_to_where_it_came_from(tmp_path: Path) -> None:
-    """An index, a repository, an address, a folder, and a wheel that is still there or is gone."""
+    """An index, a repository, a clone, an address, a folder, and a wheel that is still there or is gone."""
     wheel = tmp_path / "durable_workflows-1.2.3-py3-none-any.whl"
     pinned = "durable-workflows==1.2.3"
     assert find_origin(From()).lines == (pinned,)
     git = From(url="https://example.com/engine.git", vcs_info={"vcs": "git", "commit_id": "abc"})
     assert find_origin(git).lines == ("durable-workflows @ git+https://example.com/engine.git@abc",)
+    clone = find_origin(From(url="file:///clone", vcs_info={"vcs": "git", "commit_id": "abc"}))
+    assert clone.lines == ("git+file:///clone@abc",)
+    assert clone.note is not None
     archive = From(url="https://example.com/engine.whl", archive_info={})
     assert find_origin(archive).lines == ("durable-workflows @ https://example.com/engine.whl",)
     folder = find_origin(From(url=tmp_path.as_uri(), dir_info={}))
-    assert folder.lines == (f"durable-workflows @ {tmp_path.as_uri()}",)
+    assert folder.lines == (tmp_path.as_uri(),)
     assert folder.note is not None
     assert pinned in folder.note
     assert find_origin(From(url=wheel.as_uri(), archive_info={})).note is not None
