@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
 
+from engine.cli import main
 from engine.cli.new import CannotLayOut, find_origin, lay_out
 from tests.deploy.package.conftest import ROOT, Installed
 
@@ -74,6 +76,13 @@ def test_a_source_tree_has_no_template(tmp_path: Path) -> None:
     with pytest.raises(CannotLayOut, match="Install it"):
         lay_out(tmp_path / "project")
     assert not (tmp_path / "project").exists()
+
+
+def test_the_command_says_which_extra_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "engine.cli.commands", raising=False)
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit, match=r"pip install 'durable-workflows\[dev\]'"):
+        main()
 
 
 class From(Distribution):
