@@ -1,18 +1,18 @@
 // One environment of the app, from nothing: a resource group with an identity, storage, monitoring, Cosmos DB, the
-// function app and its alerts. No key or connection string is made anywhere: every connection is the identity's.
+// function app and its alerts. There is no key and no connection string: every connection uses the identity.
 //
 //   az deployment sub create --location westeurope --template-file infra/main.bicep --parameters infra/main.dev.bicepparam
 targetScope = 'subscription'
 
-@description('The environment (dev, prod, …): part of the resource group\'s name, and the prefix of the change feed\'s leases.')
+@description('The environment (dev, prod, …). Its name is part of the resource group\'s name, and the prefix of the change feed\'s leases.')
 @minLength(1)
 @maxLength(16)
 param environmentName string
 
-@description('Where everything is. A region with Flex Consumption: az functionapp list-flexconsumption-locations.')
+@description('The region of all resources. It needs Flex Consumption: az functionapp list-flexconsumption-locations.')
 param location string
 
-@description('The resource group. It is made if there is none.')
+@description('The resource group. It is created if it doesn\'t exist.')
 param resourceGroupName string = 'rg-workflows-${environmentName}'
 
 @description('The version of Python that the app runs on.')
@@ -22,7 +22,7 @@ param resourceGroupName string = 'rg-workflows-${environmentName}'
 ])
 param pythonVersion string = '3.13'
 
-@description('The size of an instance. 2048 has a core of its own.')
+@description('The memory of an instance, in MB. With 2048 it has a core of its own.')
 @allowed([
   512
   2048
@@ -30,22 +30,22 @@ param pythonVersion string = '3.13'
 ])
 param instanceMemoryMB int = 2048
 
-@description('Most instances of each scale group: HTTP, the feed, the sweep. Caps what a flood of starts can cost.')
+@description('The largest number of instances of each scale group: HTTP, the feed, the sweep. It limits what a flood of starts can cost.')
 @minValue(1)
 @maxValue(1000)
 param maximumInstanceCount int = 40
 
-@description('Instances that always wait for the change feed. 0 scales to zero, and an execution may then wait for the next sweep.')
+@description('Instances that always wait for the change feed. With 0 the app scales to zero, and an execution may wait for the next sweep.')
 @minValue(0)
 @maxValue(20)
 param alwaysReadyFeed int = 0
 
-@description('HTTP requests that one instance takes at a time. They await I/O, so it may be far above the platform\'s default.')
+@description('HTTP requests that one instance takes at a time. Requests mostly wait for I/O, so the number may be far above the platform\'s default.')
 @minValue(1)
 @maxValue(1000)
 param httpConcurrency int = 32
 
-@description('How a deployment replaces instances: RollingUpdate lets invocations end, Recreate cuts them off.')
+@description('How a deployment replaces instances. RollingUpdate lets invocations end; Recreate cuts them off.')
 @allowed([
   'RollingUpdate'
   'Recreate'
@@ -59,7 +59,7 @@ param siteUpdateStrategy string = 'RollingUpdate'
 ])
 param cosmosCapacity string = 'serverless'
 
-@description('The ceiling of autoscale, in RU/s. It scales down to a tenth. Not used with serverless.')
+@description('The ceiling of autoscale, in RU/s. Throughput scales down to a tenth of it. Serverless ignores it.')
 @minValue(1000)
 param cosmosMaxThroughput int = 1000
 
@@ -70,16 +70,16 @@ param cosmosMaxThroughput int = 1000
 ])
 param backupTier string = 'Continuous7Days'
 
-@description('The Cosmos DB account, if it is not the one that this template would name: one that was restored from a backup.')
+@description('The name of the Cosmos DB account, if a restored account takes the place of the one that this template names.')
 param cosmosAccountName string = ''
 
-@description('What the names of the change feed\'s leases start with. A new one makes the feed begin at the beginning: after a restore it has to.')
+@description('The prefix of the change feed\'s leases. With a new prefix the feed starts from the beginning. A restore needs a new prefix.')
 param leasePrefix string = '${environmentName}-'
 
-@description('Whether everything is spread over the region\'s zones. Cosmos DB needs autoscale for it in most regions.')
+@description('Whether all resources are spread over the region\'s zones. In most regions Cosmos DB needs autoscale for that.')
 param zoneRedundant bool = false
 
-@description('Whether storage and Cosmos DB can be reached through private endpoints alone, and the app is joined to a network.')
+@description('Whether storage and Cosmos DB are reachable through private endpoints only, and the app joins a network.')
 param privateNetworking bool = false
 
 @description('Days that logs are kept.')
@@ -87,7 +87,7 @@ param privateNetworking bool = false
 @maxValue(730)
 param logRetentionDays int = 30
 
-@description('Who is told of alerts. Empty: alerts are raised, and nobody is told.')
+@description('The address that gets alerts by mail. Empty: alerts are raised, and nobody gets a mail.')
 param alertEmail string = ''
 
 @description('Keys that sign the tokens of deferreds, separated by commas: the first signs, all verify. Each has 32 characters or more. A Key Vault reference does too. Empty: the app neither gives nor takes tokens.')
@@ -243,7 +243,7 @@ module cosmosEndpoint 'modules/private-endpoint.bicep' = if (privateNetworking) 
 module functionApp 'modules/function-app.bicep' = {
   scope: group
   name: 'function-app'
-  // The app starts as soon as it is there: what it connects to has to be reachable by then.
+  // The app starts as soon as it exists. Its connections have to be reachable by then.
   dependsOn: [
     blobEndpoint
     queueEndpoint

@@ -1,4 +1,4 @@
-// For trying things out: everything is paid for by use, and nothing runs when nothing happens.
+// For trials: everything is paid by use, and nothing runs while nothing happens.
 using 'main.bicep'
 
 param environmentName = 'dev'

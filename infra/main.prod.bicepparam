@@ -1,4 +1,4 @@
-// For production: the feed always has an instance, a backup of any second of 30 days, nothing open but the API itself.
+// For production: the feed always has an instance, any second of 30 days can be restored, and only the API is public.
 using 'main.bicep'
 
 param environmentName = 'prod'
@@ -6,7 +6,7 @@ param location = 'westeurope'
 param cosmosCapacity = 'autoscale'
 param cosmosMaxThroughput = 4000
 param backupTier = 'Continuous30Days'
-// Set zoneRedundant to true where the region has zones: it can't be changed later, and makes two instances of this one.
+// Set zoneRedundant to true where the region has zones. It can't be changed later, and needs two instances for the feed.
 param alwaysReadyFeed = 1
 param maximumInstanceCount = 100
 param privateNetworking = true

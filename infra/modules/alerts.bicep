@@ -1,16 +1,16 @@
-// What somebody has to know: executions that need a person, work that is not done in time, triggers that fail, and
-// requests that Cosmos DB turns away. A test makes the engine write each of these messages, and asks the queries.
+// Alerts: executions that need a person, work that is late, triggers that fail, and requests that Cosmos DB turns away.
+// A test makes the engine write each of these messages, and runs the queries on them.
 
-@description('What the names of the alerts start with.')
+@description('The prefix of the alerts\' names.')
 param prefix string
 
-@description('Where they are.')
+@description('The region.')
 param location string
 
 @description('Tags of every resource.')
 param tags object
 
-@description('Who is told. Empty: nobody.')
+@description('The address that gets a mail. Empty: none.')
 param email string
 
 @description('The Application Insights component that the app logs to.')

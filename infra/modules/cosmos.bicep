@@ -1,10 +1,10 @@
-// Cosmos DB: the only state. The account takes Entra identities alone; the app's may read and write the data of this
-// one database, and change neither databases, containers nor throughput.
+// Cosmos DB: the only state. The account accepts Entra identities only. The app's identity may read and write the data
+// of this one database. It can't change databases, containers or throughput.
 
-@description('The name of the account, unique in the world.')
+@description('The name of the account. It must be unique in all of Azure.')
 param name string
 
-@description('Where it is.')
+@description('The region.')
 param location string
 
 @description('Tags of every resource.')
@@ -28,13 +28,13 @@ param backupTier string
 @description('Whether the region\'s zones hold copies.')
 param zoneRedundant bool
 
-@description('Whether it can be reached from outside the network.')
+@description('Whether the account is reachable from outside the network.')
 param allowPublicAccess bool
 
-@description('Who may read and write the data.')
+@description('The principal that may read and write the data.')
 param principalId string
 
-@description('The workspace that its logs go to.')
+@description('The workspace for its logs.')
 param workspaceId string
 
 var isServerless = capacity == 'serverless'
@@ -140,7 +140,7 @@ resource executions 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containe
   }
 }
 
-// The change feed's leases. The trigger can't make this container itself: that is not for a data-plane identity.
+// The change feed's leases. The trigger can't create this container itself: an identity of the data plane may not.
 resource leases 'Microsoft.DocumentDB/databaseAccounts/sqlDatabases/containers@2024-11-15' = {
   parent: database
   name: 'leases'
@@ -208,5 +208,5 @@ resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' 
 @description('Its resource id.')
 output id string = account.id
 
-@description('Where clients connect.')
+@description('The address for clients.')
 output endpoint string = account.properties.documentEndpoint

@@ -3,19 +3,19 @@
 // On this plan the runtime is set in functionAppConfig. FUNCTIONS_WORKER_RUNTIME, FUNCTIONS_EXTENSION_VERSION,
 // WEBSITE_RUN_FROM_PACKAGE, WEBSITE_CONTENT…, SCM_DO_BUILD_DURING_DEPLOYMENT and linuxFxVersion must not be set.
 
-@description('The name of the app, unique in the world.')
+@description('The name of the app. It must be unique in all of Azure.')
 param name string
 
 @description('The name of its plan. A Flex Consumption plan holds one app.')
 param planName string
 
-@description('Where they are.')
+@description('The region.')
 param location string
 
 @description('Tags of every resource.')
 param tags object
 
-@description('The identity that it acts as.')
+@description('The identity of the app.')
 param identityId string
 
 @description('The client id of that identity.')
@@ -24,13 +24,13 @@ param identityClientId string
 @description('The storage account of the host.')
 param storageAccountName string
 
-@description('The blob container that its package is kept in.')
+@description('The blob container for its package.')
 param packageContainerUrl string
 
-@description('The workspace that its metrics go to.')
+@description('The workspace for its metrics.')
 param workspaceId string
 
-@description('Where it sends telemetry.')
+@description('The address for telemetry.')
 param insightsConnectionString string
 
 @description('The Cosmos DB account.')
@@ -42,16 +42,16 @@ param databaseName string
 @description('The container that holds every execution.')
 param containerName string
 
-@description('What the names of the change feed\'s leases start with. Two apps on one container need two prefixes.')
+@description('The prefix of the change feed\'s leases. Two apps on one container need two prefixes.')
 param leasePrefix string
 
 @description('The version of Python.')
 param pythonVersion string
 
-@description('The size of an instance.')
+@description('The memory of an instance, in MB.')
 param instanceMemoryMB int
 
-@description('Most instances of each scale group.')
+@description('The largest number of instances of each scale group.')
 param maximumInstanceCount int
 
 @description('Instances that always wait for the change feed.')
@@ -66,7 +66,7 @@ param siteUpdateStrategy string
 @description('Whether instances are spread over zones.')
 param zoneRedundant bool
 
-@description('The subnet that it is joined to. Empty: none.')
+@description('The subnet that the app joins. Empty: none.')
 param subnetId string
 
 @description('Keys that sign the tokens of deferreds, or a Key Vault reference.')
@@ -147,7 +147,7 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
           ? [
               {
                 name: 'function:drive_changes'
-                // Spread over zones, the platform asks for two at least.
+                // With several zones, the platform asks for at least two.
                 instanceCount: zoneRedundant ? max(alwaysReadyFeed, 2) : alwaysReadyFeed
               }
             ]
@@ -234,5 +234,5 @@ resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' 
 @description('Its name.')
 output name string = app.name
 
-@description('Where its HTTP functions are.')
+@description('The address of its HTTP functions.')
 output url string = 'https://${app.properties.defaultHostName}/api'

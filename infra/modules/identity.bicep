@@ -1,10 +1,10 @@
 // The one identity of the app: it reads its package, keeps the host's state, reads and writes Cosmos DB, and sends
-// telemetry. What it may do is granted beside each resource, in that resource's module.
+// telemetry. Each role is assigned beside its resource, in that resource's module.
 
 @description('The name of the identity.')
 param name string
 
-@description('Where it is.')
+@description('The region.')
 param location string
 
 @description('Tags of every resource.')
@@ -19,8 +19,8 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' 
 @description('Its resource id.')
 output id string = identity.id
 
-@description('What roles are assigned to.')
+@description('The id that roles are assigned to.')
 output principalId string = identity.properties.principalId
 
-@description('What a client names to act as this identity.')
+@description('The id that a client names to use this identity.')
 output clientId string = identity.properties.clientId

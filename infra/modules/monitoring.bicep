@@ -1,5 +1,5 @@
-// Where logs and metrics go: a Log Analytics workspace, and Application Insights on it, which takes telemetry from
-// Entra identities alone.
+// Where logs and metrics go: a Log Analytics workspace, and Application Insights on it, which accepts telemetry
+// from Entra identities only.
 
 @description('The name of the Log Analytics workspace.')
 param workspaceName string
@@ -7,7 +7,7 @@ param workspaceName string
 @description('The name of the Application Insights component.')
 param componentName string
 
-@description('Where they are.')
+@description('The region.')
 param location string
 
 @description('Tags of every resource.')
@@ -16,7 +16,7 @@ param tags object
 @description('Days that logs are kept.')
 param retentionDays int
 
-@description('Who may send telemetry.')
+@description('The principal that may send telemetry.')
 param principalId string
 
 // Monitoring Metrics Publisher
@@ -65,5 +65,5 @@ output workspaceId string = workspace.id
 @description('The component, for alerts.')
 output componentId string = component.id
 
-@description('Where telemetry is sent. It holds no secret: the component takes it from identities alone.')
+@description('The address for telemetry. It is no secret: the component accepts telemetry from identities only.')
 output connectionString string = component.properties.ConnectionString

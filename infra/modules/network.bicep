@@ -4,7 +4,7 @@
 @description('The name of the network.')
 param name string
 
-@description('Where it is.')
+@description('The region.')
 param location string
 
 @description('Tags of every resource.')
@@ -123,7 +123,7 @@ resource cosmosLink 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2020-
   }
 }
 
-@description('The subnet that the app is joined to.')
+@description('The subnet that the app joins.')
 output appSubnetId string = appSubnet.id
 
 @description('The subnet of private endpoints.')

@@ -3,19 +3,19 @@
 @description('The name of the endpoint.')
 param name string
 
-@description('Where it is.')
+@description('The region.')
 param location string
 
 @description('Tags of every resource.')
 param tags object
 
-@description('What it leads to.')
+@description('The resource that the endpoint leads to.')
 param targetId string
 
-@description('Which part of that: blob, queue, Sql.')
+@description('The part of that resource: blob, queue, Sql.')
 param subresource string
 
-@description('The subnet that it is in.')
+@description('The subnet of the endpoint.')
 param subnetId string
 
 @description('The private DNS zone of its name.')

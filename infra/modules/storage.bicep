@@ -1,26 +1,26 @@
 // The storage account of the Functions host (its package, its keys, the timer's lock) and of the app's large values.
 
-@description('The name of the account: lower-case letters and digits, unique in the world.')
+@description('The name of the account: lower-case letters and digits. It must be unique in all of Azure.')
 @minLength(3)
 @maxLength(24)
 param name string
 
-@description('Where it is.')
+@description('The region.')
 param location string
 
 @description('Tags of every resource.')
 param tags object
 
-@description('Whether it is kept in several zones of the region.')
+@description('Whether several zones of the region hold copies.')
 param zoneRedundant bool
 
-@description('Whether it can be reached from outside the network.')
+@description('Whether the account is reachable from outside the network.')
 param allowPublicAccess bool
 
-@description('Whose data it is.')
+@description('The principal that reads and writes the data.')
 param principalId string
 
-@description('The workspace that its logs go to.')
+@description('The workspace for its logs.')
 param workspaceId string
 
 // Storage Blob Data Owner: the host keeps its package, its keys and its locks in blobs.
@@ -134,8 +134,8 @@ resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' 
 @description('Its resource id.')
 output id string = account.id
 
-@description('Its name, which is how the host connects.')
+@description('Its name. The host connects by it.')
 output name string = account.name
 
-@description('Where the app\'s package is kept.')
+@description('The address of the container with the app\'s package.')
 output packageContainerUrl string = '${account.properties.primaryEndpoints.blob}${packages.name}'
