@@ -3,9 +3,11 @@
 Rules:
 1. What is stored is JSON text. A document holds it as one string, so that no store can change a number, a key
    order or a depth in it (Cosmos DB keeps numbers as IEEE doubles and nests 128 deep).
-2. A value is decoded as soon as it is encoded: whoever sees it, live or in replay, sees what made the round trip.
-3. What would come back changed is refused: EncodingError names the place, the type and the reason.
+2. A value is decoded as soon as it is encoded. Its reader sees the decoded value, live as in replay.
+3. A value comes back as it was, or it is refused: EncodingError names the place, the type and the reason. "As it was"
+   means what `comparison` compares: equality, class, the fields that were given, private attributes, time zone.
 4. A place without an annotation takes plain JSON values only.
+5. Stored text is one line of JSON. A second line, if there is one, notes what JSON doesn't say (see `unseen`).
 """
 
 from __future__ import annotations
@@ -14,22 +16,22 @@ import hashlib
 import inspect
 import json
 import math
-import re
 import typing
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pydantic import ConfigDict, JsonValue, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import JsonValue, PydanticUserError, ValidationError
+from pydantic_core import SchemaError
 
 from engine.ground.errors import DecodingError, EncodingError, InvalidInput, TooLarge
 from engine.values.comparison import difference
+from engine.values.schema import Schema
+from engine.values.unseen import notes_of, restored
 
 MAX_VALUE_BYTES = 1_800_000
 """The longest JSON text of one value, as it stands in a document. A Cosmos DB item may have 2 MB
 (https://learn.microsoft.com/azure/cosmos-db/concepts-limits); the rest is for the envelope."""
-
-_CONFIG = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="strings")
 
 
 class Codec:
@@ -44,32 +46,21 @@ class Codec:
         self.plain = annotation in (inspect.Parameter.empty, Any, object)
         self.annotation = JsonValue if self.plain else annotation
         try:
-            # One element of a list, because a model's own type may not be given a configuration.
-            self._list: TypeAdapter[list[Any]] = TypeAdapter(list[self.annotation], config=_CONFIG)  # type: ignore[name-defined]
-        except (PydanticUserError, NameError, TypeError) as error:
+            self._schema = Schema(self.annotation)
+        except (PydanticUserError, SchemaError, NameError, TypeError) as error:
             raise TypeError(f"{place}: {_name(annotation)} can't be stored: {_first_line(error)}") from error
-        self._unordered = bool(re.search(r"'type': '(frozenset|set)'", repr(self._list.core_schema)))
 
     def encode(self, value: Any) -> str:
-        """The JSON text of `value`. Raises EncodingError if its type doesn't allow it."""
-        try:
-            if self.plain:
-                self._list.validate_python([value], strict=True)
-            raw = self._list.dump_json([value], warnings="error", by_alias=False)
-            if b"null" in raw:
-                _refuse_nan(self._list.dump_python([value], mode="json"), json.loads(raw))
-            text = raw[1:-1].decode()
-        except Exception as error:  # noqa: BLE001 - a type's own serializers may raise anything
-            why = "an await is missing before the call" if inspect.iscoroutine(value) else _first_line(error)
-            raise EncodingError(
-                f"{self.place}: a value of type {_name(type(value))} can't be stored as {_name(self.annotation)}: {why}"
-            ) from None
-        return text
+        """The stored text of `value`. Raises EncodingError if its type doesn't allow it, or if the value would come
+        back changed."""
+        return self._encode(value)[0]
 
     def decode(self, text: str) -> Any:
-        """The value behind `text`. Raises DecodingError if today's type doesn't take it."""
+        """The value behind stored text. Raises DecodingError if today's type doesn't take it."""
+        json_text, _, notes = text.partition("\n")
         try:
-            return self._list.validate_json(f"[{text}]", by_alias=False, by_name=True)[0]
+            value = self._schema.read(json_text)
+            return restored(value, json.loads(notes)) if notes else value
         except Exception as error:  # noqa: BLE001 - a type's own validators may raise anything
             raise DecodingError(
                 f"{self.place} can't be read as {_name(self.annotation)}: {_first_line(error)}"
@@ -78,28 +69,47 @@ class Codec:
     def round_trip(self, value: Any) -> tuple[str, Any]:
         """The text of `value`, fit to be stored, and the value that this text gives back. Raises EncodingError, or
         TooLarge above the limit of a document."""
-        text = self.encode(value)
+        text, back = self._encode(value)
         check_size(text, self.place)
-        return text, self.verify(value, text)
+        return text, back
 
-    def verify(self, value: Any, text: str) -> Any:
-        """What `text`, made of `value`, gives back. Raises EncodingError if that isn't the same."""
+    def _encode(self, value: Any) -> tuple[str, Any]:
+        text = self._write(value)
         try:
-            back = self.decode(text)
+            back = self._schema.read_own(text)
+            if self._schema.has_unseen and (notes := notes_of(value, back)):
+                back = restored(back, notes)
+                text += "\n" + json.dumps(notes, separators=(",", ":"))
             changed = difference(value, back)
-        except Exception as error:  # noqa: BLE001 - a type's own comparison may raise anything
-            raise EncodingError(f"{self.place}: the value doesn't survive being stored: {error}") from None
+        except Exception as error:  # noqa: BLE001 - a type's own validators and comparison may raise anything
+            raise EncodingError(
+                f"{self.place}: a value of type {_name(type(value))} doesn't survive being stored: {_first_line(error)}"
+            ) from None
         if changed is not None:
             raise EncodingError(
                 f"{self.place}: a value of type {_name(type(value))} doesn't survive being stored as "
                 f"{_name(self.annotation)}: {changed}; annotate the place with the value's own type"
             )
-        return back
+        return text, back
+
+    def _write(self, value: Any) -> str:
+        try:
+            if self.plain:
+                self._schema.check(value)
+            raw = self._schema.write(value)
+            if b"null" in raw:
+                _refuse_nan(self._schema.plain(value), json.loads(raw))
+            return raw[1:-1].decode()
+        except Exception as error:  # noqa: BLE001 - a type's own serializers may raise anything
+            why = "an await is missing before the call" if inspect.iscoroutine(value) else _first_line(error)
+            raise EncodingError(
+                f"{self.place}: a value of type {_name(type(value))} can't be stored as {_name(self.annotation)}: {why}"
+            ) from None
 
     def accept(self, text: str) -> str:
         """The normal form of JSON text that came from outside. Raises InvalidInput with the fields at fault."""
         try:
-            value = self._list.validate_json(f"[{text}]")[0]
+            value = self._schema.read_from_outside(text)
         except Exception as error:  # noqa: BLE001 - a type's own validators may raise anything
             fields = _problems(error) if isinstance(error, ValidationError) else []
             raise InvalidInput(
@@ -113,8 +123,8 @@ class Codec:
     def canonical(self, value: Any) -> Any:
         """`value` as plain JSON data for a digest: the same in every process and after a field with a default was
         added to its type."""
-        data = json.loads(self._list.dump_json([value], exclude_defaults=True, by_alias=False))
-        return _sorted(data) if self._unordered else data
+        data = self._schema.canonical(value)
+        return _sorted(data) if self._schema.has_sets else data
 
 
 class Signature:
@@ -139,8 +149,6 @@ class Signature:
         signature and EncodingError if one can't be stored."""
         arguments = self._bind(args, kwargs)
         texts = {name: self._codecs[name].encode(value) for name, value in arguments.items()}
-        for name, value in arguments.items():
-            self._codecs[name].verify(value, texts[name])
         return texts, digest({name: self._codecs[name].canonical(value) for name, value in arguments.items()})
 
     def decode(self, texts: dict[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,10 +1,13 @@
 """Whether a value came back from being stored as it was.
 
 Rules:
-1. A model or dataclass comes back as its own class, with equal fields. Private attributes aren't part of a model.
+1. A model or dataclass comes back as its own class, with equal fields, the same fields given (`model_fields_set`), and
+   equal private attributes where these are plain data. Private attributes that aren't data (a lock, a client) aren't
+   part of a model.
 2. Any other value comes back equal, as its own class or as a base of it that its place declares: an enum member of
    str as str, an int where a float is declared as float.
-3. A moment comes back with the same wall clock and offset from UTC; without an offset, the same fold.
+3. A moment comes back with the same wall clock, offset from UTC and named time zone; without an offset, the same fold.
+   A zone whose offset changes and that has no name (not a `zoneinfo.ZoneInfo`) is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +20,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from engine.values.unseen import zone_of
+
 _SCALARS = (str, int, bool, type(None))
+_DATA = (*_SCALARS, float, bytes, list, tuple, dict, set, datetime)
 _ABSENT = object()
 
 
@@ -29,7 +35,7 @@ def difference(before: Any, after: Any, path: str = "") -> str | None:
     if isinstance(before, BaseModel) or dataclasses.is_dataclass(before):
         if kind is not type(after):
             return _told(path, before, after)
-        return _of_items(_fields(before), _fields(after), path)
+        return _of_items(_fields(before), _fields(after), path) or _unseen(before, after, path)
     if not isinstance(before, type(after)) and not (isinstance(before, int) and type(after) is float):
         return _told(path, before, after)
     if isinstance(before, Mapping):
@@ -59,6 +65,25 @@ def _fields(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name, _ABSENT) for field in dataclasses.fields(value)}
 
 
+def _unseen(before: Any, after: Any, path: str) -> str | None:
+    if not isinstance(before, BaseModel):
+        return None
+    at = f" at {path.lstrip('.')}" if path else ""
+    if before.model_fields_set != after.model_fields_set:
+        return f"which fields were given would be lost{at}"
+    kept = after.__pydantic_private__ or {}
+    for name, value in (before.__pydantic_private__ or {}).items():
+        if isinstance(value, _DATA) and value != kept.get(name, _ABSENT):
+            return f"the private attribute {name} would be lost{at}"
+    return None
+
+
+def _has_fixed_offset(moment: datetime) -> bool:
+    naive = moment.replace(tzinfo=None)
+    winter, summer = (naive.replace(month=month, day=1) for month in (1, 7))
+    return moment.tzinfo is None or moment.tzinfo.utcoffset(winter) == moment.tzinfo.utcoffset(summer)
+
+
 def _is_same(before: Any, after: Any) -> bool:
     if isinstance(before, float) and math.isnan(before):
         return math.isnan(after)
@@ -66,7 +91,10 @@ def _is_same(before: Any, after: Any) -> bool:
         wall = before.replace(tzinfo=None) == after.replace(tzinfo=None)
         aware = before.tzinfo is not None
         same_zone = before.utcoffset() == after.utcoffset() and aware == (after.tzinfo is not None)
-        return wall and same_zone and (aware or before.fold == after.fold)
+        if isinstance(before, datetime) and zone_of(before) != zone_of(after):
+            return False
+        named = not isinstance(before, datetime) or zone_of(before) is not None or _has_fixed_offset(before)
+        return wall and same_zone and named and (aware or before.fold == after.fold)
     if isinstance(before, Set):
         return len(before) == len(after) and all(member in after for member in before)
     return type(before).__eq__ is object.__eq__ or bool(before == after)  # type: ignore[comparison-overlap]

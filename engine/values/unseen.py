@@ -1,0 +1,98 @@
+"""What JSON doesn't say of a value and equality doesn't see: which fields were given, and the name of a time zone.
+
+Stored text is one line of JSON. Where a value has something unseen, a second line follows: a tree of notes, in which
+`set` lists the fields that were given to a model, `zone` names the time zone of a moment, and `at` holds the notes of
+the parts, by field name, position in a list, or position in a mapping.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel
+
+Notes = dict[str, Any]
+
+
+def first_line(text: str) -> str:
+    """The JSON of stored text, without the notes."""
+    return text.partition("\n")[0]
+
+
+def notes_of(before: Any, back: Any) -> Notes:
+    """What has to be noted for `back`, read from JSON text, to become what `before` was. Empty: nothing."""
+    notes: Notes = {}
+    if isinstance(before, datetime):
+        if (zone := zone_of(before)) is not None:
+            notes["zone"] = zone
+        return notes
+    if isinstance(before, BaseModel) and before.model_fields_set != getattr(back, "model_fields_set", None):
+        notes["set"] = sorted(before.model_fields_set)
+    parts = dict(_parts(back))
+    inner = {key: found for key, part in _parts(before) if key in parts and (found := notes_of(part, parts[key]))}
+    if inner:
+        notes["at"] = inner
+    return notes
+
+
+def zone_of(moment: datetime) -> str | None:
+    """The name of the moment's time zone, if its offset may change."""
+    key = moment.tzinfo.key if isinstance(moment.tzinfo, ZoneInfo) else None
+    return None if key == "UTC" else key
+
+
+def restored(value: Any, notes: Notes) -> Any:
+    """`value` with what the notes say. Models, lists and mappings are changed in place. Raises KeyError, ValueError or
+    TypeError for notes that don't fit the value."""
+    if "zone" in notes:
+        return value.astimezone(ZoneInfo(notes["zone"]))
+    inner: Mapping[str, Notes] = notes.get("at", {})
+    if inner:
+        parts = dict(_parts(value))
+        changed = {key: restored(parts[key], found) for key, found in inner.items() if key in parts}
+        value = _with_parts(value, changed)
+    if "set" in notes and isinstance(value, BaseModel):
+        known = {*type(value).model_fields, *(value.__pydantic_extra__ or {})}
+        object.__setattr__(value, "__pydantic_fields_set__", known & set(notes["set"]))
+    return value
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, BaseModel):
+        yield from value.__dict__.items()
+        yield from (value.__pydantic_extra__ or {}).items()
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            if hasattr(value, field.name):
+                yield field.name, getattr(value, field.name)
+    elif isinstance(value, Mapping):
+        for number, part in enumerate(value.values()):
+            yield str(number), part
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            yield str(number), part
+
+
+def _with_parts(value: Any, changed: Mapping[str, Any]) -> Any:
+    if isinstance(value, BaseModel):
+        extra = value.__pydantic_extra__ or {}
+        for name, part in changed.items():
+            (extra if name in extra else value.__dict__)[name] = part
+    elif dataclasses.is_dataclass(value):
+        for name, part in changed.items():
+            object.__setattr__(value, name, part)
+    elif isinstance(value, dict):
+        keys = list(value)
+        for number, part in changed.items():
+            value[keys[int(number)]] = part
+    elif isinstance(value, list):
+        for number, part in changed.items():
+            value[int(number)] = part
+    elif isinstance(value, tuple):
+        parts = [changed.get(str(number), part) for number, part in enumerate(value)]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
