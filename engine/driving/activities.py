@@ -8,6 +8,7 @@ comes, leaves no trace.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,6 +18,7 @@ from engine.core.steps import ActivityStep
 from engine.driving.attempt import AttemptResult, run_attempt
 from engine.driving.resources import Resources
 from engine.store.documents import Execution
+from engine.values.failures import examinable
 
 
 class Activities:
@@ -29,7 +31,7 @@ class Activities:
         self._changed = changed
         self._waiting: dict[str, ActivityStep] = {}
         self._later: dict[str, ActivityStep] = {}
-        self._running: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, asyncio.Task[AttemptResult]] = {}
         self._ended: deque[tuple[ActivityStep, AttemptResult]] = deque()
 
     @property
@@ -69,7 +71,8 @@ class Activities:
         while self._waiting and len(self._running) < self._limit:
             step = self._waiting.pop(next(iter(self._waiting)))
             if open.get(step.id) is step:
-                self._running[step.id] = asyncio.create_task(self._perform(step))
+                task = self._running[step.id] = asyncio.create_task(self._perform(step))
+                task.add_done_callback(functools.partial(self._report, step))
 
     def next_ended(self) -> tuple[ActivityStep, AttemptResult] | None:
         """One that ended, in the order of their ends."""
@@ -85,13 +88,22 @@ class Activities:
             task.cancel()
         self._running.clear()
 
-    async def _perform(self, step: ActivityStep) -> None:
+    async def _perform(self, step: ActivityStep) -> AttemptResult:
         info = ActivityInfo(self._execution.execution_id, self._execution.workflow, step.id, step.attempts + 1)
-        try:
-            ended = await run_attempt(step, info, self._resources.clock, self._resources.threads)
-        except asyncio.CancelledError as error:
-            if self._running.get(step.id) is not asyncio.current_task():
-                raise  # the driver gave it up
-            ended = AttemptResult(error=error)  # the activity cancelled itself
+        return await run_attempt(step, info, self._resources.clock, self._resources.threads)
+
+    def _report(self, step: ActivityStep, task: asyncio.Task[AttemptResult]) -> None:
+        """Take in how a task ended, whichever way that was. An activity can end its task by itself: by CancelledError,
+        or by a GeneratorExit, which passes through every `except` on its way."""
+        if self._running.get(step.id) is not task:
+            return  # the driver gave the step up
+        if task.cancelled():
+            ended = AttemptResult(error=asyncio.CancelledError("the activity cancelled itself"))
+        elif (error := task.exception()) is not None:
+            ended = AttemptResult(error=error)
+        else:
+            ended = task.result()
+        if ended.error is not None:
+            ended = AttemptResult(error=examinable(ended.error))
         self._ended.append((step, ended))
         self._changed.set()

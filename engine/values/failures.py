@@ -247,6 +247,15 @@ def _find_failure(saved: ErrorRecord) -> type[Failure] | None:
     return named[0] if len(named) == 1 else None
 
 
+def examinable(error: BaseException) -> BaseException:
+    """`error`, or an ActivityError in its place if its class raises when it is asked what it is."""
+    try:
+        isinstance(error, (Failure, ActivityError, OSError))
+    except BaseException as problem:  # noqa: BLE001 - a class may answer with anything
+        return ActivityError(type(error).__name__, f"(it can't be examined: {type(problem).__name__})")
+    return error
+
+
 def _text(error: BaseException) -> str:
     try:
         return str(error)
