@@ -28,8 +28,13 @@ from typing import Any, Protocol
 
 from engine.ground.errors import Fault, NotDurable
 
+MAX_IDLE_CALLBACKS = 10_000
+"""A turn that runs more callbacks than this spins, if no task ends and none begins meanwhile."""
 MAX_CALLBACKS_PER_TURN = 1_000_000
-"""A turn that runs more callbacks than this spins without waiting for anything."""
+"""A turn that runs more callbacks than this spins, whatever its tasks do."""
+MAX_REDELIVERIES = 2
+"""How often in one turn an anyio cancel scope may cancel its tasks again. It does so each time the loop goes round,
+until they are gone; here, where time stands still, it goes on with the next event."""
 
 _CURES = {
     "run_in_executor": "asyncio.to_thread or run_in_executor: call a sync activity, which runs in a thread",
@@ -62,7 +67,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.fault: Fault | None = None
         self.owner = owner
         self._ready: collections.deque[asyncio.Handle] = collections.deque()
+        self._redeliveries: list[asyncio.Handle] = []
         self._numbers = 0
+        self._numbers_of_tasks = 0
         self._alive: dict[int, _Guard] = {}
         self._closed = False
 
@@ -71,17 +78,30 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def run_until_idle(self) -> None:
         """Run everything that is ready, and what that makes ready. Raises the fault, if there was one."""
         with self._installed():
-            for _ in range(MAX_CALLBACKS_PER_TURN):
-                if not self._ready:
-                    break
-                handle = self._ready.popleft()
-                if not handle.cancelled():
-                    with contextlib.suppress(SystemExit, KeyboardInterrupt):  # its task has recorded it
-                        handle._run()
-            else:
-                self.fault = NotDurable("the workflow spins: it never waits for a step, a timer or a deferred")
+            for _ in range(MAX_REDELIVERIES):
+                self._drain()
+                self._ready.extend(self._redeliveries)
+                self._redeliveries.clear()
+            self._drain()
         if self.fault is not None:
             raise self.fault
+
+    def _drain(self) -> None:
+        idle, tasks = 0, (self._numbers_of_tasks, len(self._alive))
+        for _ in range(MAX_CALLBACKS_PER_TURN):
+            if not self._ready:
+                return
+            handle = self._ready.popleft()
+            if not handle.cancelled():
+                with contextlib.suppress(SystemExit, KeyboardInterrupt):  # its task has recorded it
+                    handle._run()
+            idle += 1
+            if tasks != (now := (self._numbers_of_tasks, len(self._alive))):
+                idle, tasks = 0, now
+            elif idle > MAX_IDLE_CALLBACKS:
+                break
+        self._ready.clear()
+        self.declare(NotDurable("the workflow spins: it never waits for a step, a timer or a deferred"))
 
     def fire(self, timer: DurableTimer) -> None:
         """A timer's moment has come."""
@@ -115,7 +135,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
+        if getattr(callback, "__name__", "") == "_deliver_cancellation" and _is_of_anyio(callback):
+            self._redeliveries.append(handle)
+        else:
+            self._ready.append(handle)
         return handle
 
     def call_later(  # type: ignore[override]
@@ -177,6 +200,9 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def get_debug(self) -> bool:
         return False
 
+    def get_task_factory(self) -> None:
+        """None: there is no factory but the loop's own."""
+
     def is_running(self) -> bool:
         return True
 
@@ -196,6 +222,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def adopt(self, number: int, guard: _Guard) -> None:
         """Hold a task's code until it ends. asyncio itself keeps only weak references to tasks."""
         self._alive[number] = guard
+        self._numbers_of_tasks += 1
 
     def release(self, number: int) -> None:
         self._alive.pop(number, None)
@@ -329,6 +356,10 @@ def _describe(awaited: Any) -> str:
     if isinstance(awaited, asyncio.Future):
         return "a future of another event loop"
     return f"a foreign awaitable that yields {type(awaited).__name__}"
+
+
+def _is_of_anyio(callback: object) -> bool:
+    return str(getattr(callback, "__module__", "")).startswith("anyio.")
 
 
 def _walks_a_set_of_coroutines(frame: Any) -> bool:
