@@ -8,6 +8,7 @@ from engine.core.declarations import Activity, Channel, Deferred, Workflow
 from engine.core.retry import Retry
 from engine.ground.errors import (
     ActivityError,
+    ActivityErrorGroup,
     AlreadyCompleted,
     AlreadyResolved,
     ClientError,
@@ -29,6 +30,7 @@ from engine.values.outcome import Outcome
 __all__ = [
     "Activity",
     "ActivityError",
+    "ActivityErrorGroup",
     "ActivityInfo",
     "AlreadyCompleted",
     "AlreadyResolved",

@@ -37,7 +37,8 @@ from engine.ground.names import execution_id, is_execution_id
 from engine.ground.settings import Settings
 from engine.store.base import Filter, Page, Store
 from engine.store.documents import INPUT, Execution, InboxItem, Large, inbox_id, is_large, new_run
-from engine.values.failures import ErrorRecord, Failure, rebuild, record
+from engine.values.error_records import ErrorRecord, rebuild, record
+from engine.values.failures import Failure
 
 MAX_KEY = 100
 """Characters that the key of a channel's value takes in a document's id."""

@@ -33,7 +33,7 @@ from engine.ground.errors import (
 )
 from engine.store.base import Filter
 from engine.values.codec import MAX_VALUE_BYTES
-from engine.values.failures import ErrorRecord
+from engine.values.error_records import ErrorRecord
 from engine.values.outcome import OutcomeKind
 
 MAX_WAIT_SECONDS = 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -28,6 +29,9 @@ class Retry:
     non_retryable: tuple[type[BaseException], ...] = field(default=())
 
     def __post_init__(self) -> None:
+        given: object = self.non_retryable
+        if isinstance(given, type):
+            raise TypeError(f"non_retryable= takes several classes, as in non_retryable=({given.__name__},)")
         object.__setattr__(self, "non_retryable", tuple(self.non_retryable))
         for kind in self.non_retryable:
             if not isinstance(kind, type) or not issubclass(kind, BaseException):
@@ -55,9 +59,21 @@ class Retry:
 
     def allows(self, error: BaseException, failed_attempts: int) -> bool:
         """Whether to try again after `error`, the last of that many failed attempts."""
-        if failed_attempts >= self.max_attempts or isinstance(error, self.non_retryable):
+        return failed_attempts < self.max_attempts and all(self._may_repeat(leaf) for leaf in _leaves(error))
+
+    def _may_repeat(self, error: BaseException) -> bool:
+        if isinstance(error, self.non_retryable):
             return False
         return not isinstance(error, Failure) or type(error).retryable
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions of a group, or the one that is none."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
 
 
 NEVER = Retry(max_attempts=1)

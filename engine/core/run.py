@@ -29,8 +29,8 @@ from engine.ground.clock import FAR_FUTURE, from_seconds
 from engine.ground.errors import EncodingError, NonDeterminism, NotDurable, TooLarge
 from engine.ground.names import execution_id
 from engine.values.codec import digest
+from engine.values.error_records import ErrorRecord, fitting, rebuild, record
 from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepKind, StepResolved
-from engine.values.failures import ErrorRecord, fitting, rebuild, record
 from engine.values.outcome import Outcome
 
 

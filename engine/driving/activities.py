@@ -18,7 +18,7 @@ from engine.core.steps import ActivityStep
 from engine.driving.attempt import AttemptResult, run_attempt
 from engine.driving.resources import Resources
 from engine.store.documents import Execution
-from engine.values.failures import examinable
+from engine.values.error_records import examinable
 
 
 class Activities:

@@ -19,7 +19,8 @@ from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
 from engine.store.base import MAX_READS, Store, wait_for_replica
 from engine.store.documents import INPUT, Execution, InboxItem, Large, Parent, is_large, new_run
-from engine.values.failures import ChildStopped, ErrorRecord, record
+from engine.values.error_records import ErrorRecord, record
+from engine.values.failures import ChildStopped
 
 
 def new_execution(

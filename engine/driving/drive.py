@@ -32,8 +32,8 @@ from engine.driving.resources import Resources
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import EncodingError, Fault, Quarantined, StoreError, Stuck, TooLarge, Unavailable
 from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
+from engine.values.error_records import ErrorRecord, record
 from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepResolved
-from engine.values.failures import ErrorRecord, record
 from engine.values.outcome import Outcome
 
 T = TypeVar("T")

@@ -3,6 +3,7 @@
     Exception
     ├── Failure                 base of the user's own typed failures: an answer, not a fault
     ├── ActivityError           what any other exception of an activity becomes in the workflow
+    │   └── ActivityErrorGroup  what a group of exceptions becomes
     ├── EncodingError           a value can't be stored as its declared type (the author's code)
     ├── TooLarge                a value or document passes the store's limit (the author's code)
     ├── Fault                   the deployment is at fault: the execution is suspended, never failed
@@ -28,6 +29,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class ActivityError(Exception):
     """An activity failed with an exception that the workflow's author didn't declare.
@@ -44,6 +47,25 @@ class ActivityError(Exception):
 
     def __str__(self) -> str:
         return f"{self.type_name}: {self.message}" if self.message else self.type_name
+
+
+class ActivityErrorGroup(ExceptionGroup[Exception], ActivityError):  # type: ignore[override]
+    """An activity failed with a group of exceptions, as an `asyncio.TaskGroup` raises it. Each exception in the group
+    came back as it would alone: `except* CardDeclined` finds it. `type_name` is the class name of the group."""
+
+    type_name: str
+
+    def __new__(cls, message: str, exceptions: Sequence[Exception], type_name: str) -> ActivityErrorGroup:
+        group = super().__new__(cls, message, exceptions)
+        group.type_name = type_name
+        return group
+
+    def __init__(self, message: str, exceptions: Sequence[Exception], type_name: str) -> None:
+        Exception.__init__(self, message, exceptions)
+        self.traceback = ""
+
+    def derive(self, excs: Sequence[Exception], /) -> ActivityErrorGroup:  # type: ignore[override]
+        return ActivityErrorGroup(self.message, excs, self.type_name)
 
 
 class EncodingError(TypeError):

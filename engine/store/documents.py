@@ -34,8 +34,8 @@ from pydantic.alias_generators import to_camel
 
 from engine.ground.clock import Instant, from_seconds
 from engine.ground.errors import DecodingError
+from engine.values.error_records import ErrorRecord
 from engine.values.events import Event, dump_events, load_events
-from engine.values.failures import ErrorRecord
 from engine.values.outcome import OutcomeKind
 
 SCHEMA = 1

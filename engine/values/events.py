@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from engine.ground.clock import Instant
-from engine.values.failures import ErrorRecord
+from engine.values.error_records import ErrorRecord
 
 StepKind = Literal["activity", "timer", "deferred", "child", "channel"]
 """The kinds of steps that a workflow waits for."""

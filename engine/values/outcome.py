@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.values.failures import ErrorRecord
+from engine.values.error_records import ErrorRecord
 
 OutcomeKind = Literal["completed", "failed", "interrupted", "terminated"]
 

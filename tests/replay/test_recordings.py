@@ -15,8 +15,8 @@ from engine.ground.errors import DecodingError, Fault, NonDeterminism
 from engine.store.documents import Execution
 from engine.testing import replay
 from engine.testing.__main__ import main as check
+from engine.values.error_records import ErrorRecord
 from engine.values.events import Event, StepKind
-from engine.values.failures import ErrorRecord
 from tests.replay.layout import ROOT
 from tests.replay.record import FOLDER, STORIES, asked, events_of, main
 from tests.replay.recorded_workflows import WORKFLOWS

@@ -14,8 +14,8 @@ from typing import Any
 
 from engine import ActivityError, Workflow, workflow
 from engine.core.run import Run
+from engine.values.error_records import record
 from engine.values.events import StepResolved
-from engine.values.failures import record
 from tests.support.steps import chain, fail, say
 
 NAMES = "abcdefgh"

@@ -18,7 +18,7 @@ from engine import Runtime, Settings
 from engine.boundary import http
 from engine.ground.names import execution_id
 from engine.store.sqlite.store import SqliteStore
-from engine.values.failures import MAX_MESSAGE, MAX_TRACEBACK
+from engine.values.error_records import MAX_MESSAGE, MAX_TRACEBACK
 from tests.deploy.infra.bicep import INFRA, read
 from tests.deploy.infra.code import ROOT, TRIGGERS, settings_read, trigger
 from tests.deploy.operations import costs

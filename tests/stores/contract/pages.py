@@ -11,7 +11,7 @@ import pytest
 
 from engine.store.base import Filter, Page, Store
 from engine.store.documents import SCHEMA, Execution
-from engine.values.failures import ErrorRecord
+from engine.values.error_records import ErrorRecord
 from tests.stores.contract.executions import (
     NOW,
     Raw,

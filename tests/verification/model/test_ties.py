@@ -15,8 +15,8 @@ from engine.core.run import Run
 from engine.ground.errors import Conflict, Taken
 from engine.store.documents import Execution, InboxItem
 from engine.store.sqlite.store import SqliteStore
+from engine.values.error_records import ErrorRecord
 from engine.values.events import Event, Interrupted, StepResolved
-from engine.values.failures import ErrorRecord
 from tests.verification.model.programs import INTERRUPTED, PROGRAMS, TIMER, Events, run
 from tests.verification.model.state import LEASE, NOW, TIMER_DUE, Exec
 
