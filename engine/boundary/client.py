@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import difflib
 import hashlib
-import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from engine.store.base import Filter, Page, Store
 from engine.store.documents import INPUT, Execution, InboxItem, Large, inbox_id, is_large, new_run
 from engine.values.error_records import ErrorRecord, rebuild, record
 from engine.values.failures import Failure
+from engine.values.unseen import first_line, plain_json
 
 MAX_KEY = 100
 """Characters that the key of a channel's value takes in a document's id."""
@@ -68,7 +68,7 @@ class Status:
         if not self.is_complete:
             raise RuntimeError(f"execution {self.execution.execution_id} hasn't ended yet")
         if self.execution.outcome == "completed":
-            return json.loads(self.result or "null")
+            return plain_json(self.result)
         if self.error is not None:
             raise rebuild(self.error, exact=False)
         raise asyncio.CancelledError(f"execution {self.execution.execution_id} was {self.execution.outcome}")
@@ -318,8 +318,8 @@ class Client:
     async def _compare(self, item: InboxItem) -> Status:
         first = await self._store.read_inbox(item.execution_id, item.id)
         same_failure = _identity(first.error) == _identity(item.error)
-        if not same_failure or json.loads(first.value or "null") != json.loads(item.value or "null"):
-            shown = first.value or (first.error.model_dump_json() if first.error else "null")
+        if not same_failure or plain_json(first.value) != plain_json(item.value):
+            shown = first_line(first.value or "") or (first.error.model_dump_json() if first.error else "null")
             raise AlreadyResolved(f"deferred {item.name} was resolved with another value before", shown)
         return await self.poll(item.execution_id)
 

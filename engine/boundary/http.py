@@ -35,6 +35,7 @@ from engine.store.base import Filter
 from engine.values.codec import MAX_VALUE_BYTES
 from engine.values.error_records import ErrorRecord
 from engine.values.outcome import OutcomeKind
+from engine.values.unseen import plain_json
 
 MAX_WAIT_SECONDS = 200
 """The longest `?wait=`: the platform closes an HTTP request after 230 s."""
@@ -325,16 +326,20 @@ def describe(status: Status) -> dict[str, Any]:
     }
     described = {name: value for name, value in described.items() if value is not None}
     if execution.outcome == "completed":
-        described["result"] = json.loads(status.result) if status.result is not None else None
+        described["result"] = plain_json(status.result)
     return described
 
 
 def _shown(error: ErrorRecord | None) -> dict[str, Any] | None:
     if error is None:
         return None
-    shown = {"type": error.type, "message": error.message, "cause": _shown(error.cause)}
+    shown: dict[str, Any] = {"type": error.type, "message": error.message, "cause": _shown(error.cause)}
     if error.data is not None:
-        shown["data"] = json.loads(error.data)
+        shown["data"] = plain_json(error.data)
+    if error.notes:
+        shown["notes"] = list(error.notes)
+    if error.exceptions:
+        shown["exceptions"] = [_shown(inner) for inner in error.exceptions]
     return {name: value for name, value in shown.items() if value is not None}
 
 

@@ -8,6 +8,7 @@ the parts, by field name, position in a list, or position in a mapping.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -21,6 +22,11 @@ Notes = dict[str, Any]
 def first_line(text: str) -> str:
     """The JSON of stored text, without the notes."""
     return text.partition("\n")[0]
+
+
+def plain_json(text: str | None) -> Any:
+    """The plain data of stored text, for who doesn't know its type. None stands for no text."""
+    return None if text is None else json.loads(first_line(text))
 
 
 def notes_of(before: Any, back: Any) -> Notes:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from engine import Channel, Deferred, Failure, Runtime, Settings, compensate, workflow
 from engine.boundary import http
@@ -316,3 +317,25 @@ async def test_a_failure_is_shown_with_its_cause_and_what_could_not_be_undone(ru
     assert described["error"]["cause"] == {"type": "ValueError", "message": "a cause"}
     assert [error["data"] for error in described["compensationErrors"]] == [{"by": "the undoing"}]
     assert "File " not in json.dumps(described)
+
+
+class Change(BaseModel):
+    name: str | None = None
+    age: int | None = None
+
+
+@workflow
+async def keeps_what_was_given(change: Change) -> Change:
+    assert change.model_fields_set == {"name"}
+    return change
+
+
+async def test_a_field_that_was_not_sent_stays_unset() -> None:
+    """N4: a payload over HTTP; the answer is plain JSON."""
+    runtime = Runtime([keeps_what_was_given], lambda: SqliteStore(":memory:"), Settings())
+    try:
+        request = http.Request("http://host/api", b'{"name": "Ann"}', {"wait": "5"}, {})
+        answer = await http.start(runtime, request, "keeps_what_was_given")
+        assert json.loads(answer.body)["result"] == {"name": "Ann", "age": None}
+    finally:
+        await runtime.close()
