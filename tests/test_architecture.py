@@ -66,7 +66,7 @@ MAY_USE: dict[str, set[str]] = {
     "engine/core/run.py": {"asyncio", "random"},
     "engine/core/retry.py": {"random"},
     "engine/core/declarations.py": {"asyncio"},
-    "engine/core/authoring.py": {"asyncio", "logging", "random", "uuid"},
+    "engine/core/authoring.py": {"asyncio", "logging", "random", "sys", "uuid"},
     "engine/store": {"pydantic", "asyncio", "logging", "uuid", "urllib"},
     "engine/store/sqlite": {"asyncio", "concurrent", "pathlib", "sqlite3", "time"},
     "engine/store/cosmos": {

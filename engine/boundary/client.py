@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from engine.boundary.health import Health, look
-from engine.core.declarations import Channel, Deferred, Workflow
+from engine.core.declarations import MISSING, Channel, Deferred, Workflow
 from engine.core.registry import Registry
 from engine.driving.worker import Worker
 from engine.ground import tokens
@@ -86,14 +86,16 @@ class Client:
         self._clock = clock
         self._worker = worker
 
-    async def start(self, workflow: str | Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> Status:
+    async def start(
+        self, workflow: str | Workflow[Any, Any], payload: Any = MISSING, *, key: str | None = None
+    ) -> Status:
         """Start a workflow, once for each idempotency key: the one given, or else the workflow's own.
 
         Starting again returns the execution that there is, running or ended, whatever its payload: the first one wins.
         Raises UnknownWorkflow, and EncodingError or TooLarge for a payload that can't be stored.
         """
         found = self._find(workflow)
-        text, value = found.stored_payload(payload)
+        text, value = found.stored_payload(found.default_payload() if payload is MISSING else payload)
         return await self._start(found, value, text, key)
 
     async def start_json(self, name: str, text: str, *, key: str | None = None) -> Status:
@@ -104,9 +106,8 @@ class Client:
                 raise InvalidInput(f"workflow {name} takes no payload")
             return await self._start(found, None, "null", key)
         if not text.strip():
-            if not found.optional_payload:
-                raise InvalidInput(f"workflow {name} needs a payload", [("(body)", "missing")])
-            return await self._start(found, None, "null", key)
+            normal, value = found.stored_payload(found.default_payload())
+            return await self._start(found, value, normal, key)
         normal = found.payload.accept(text)
         return await self._start(found, found.payload.decode(normal), normal, key)
 
@@ -131,7 +132,9 @@ class Client:
                 break  # nobody here will bring it to its end
         return status
 
-    async def run(self, workflow: str | Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> Status:
+    async def run(
+        self, workflow: str | Workflow[Any, Any], payload: Any = MISSING, *, key: str | None = None
+    ) -> Status:
         """Start a workflow and drive it in this process until it ends, waits or is driven elsewhere."""
         status = await self.start(workflow, payload, key=key)
         await self.drive(status.execution)

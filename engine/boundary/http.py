@@ -192,7 +192,7 @@ async def send(runtime: Runtime, request: Request, execution_id: str, name: str)
 
     async def work(client: Client) -> Status:
         key = request.headers.get("idempotency-key") or None
-        return await client.send_json(execution_id, name, _json_text(request), key=key)
+        return await client.send_json(execution_id, _named(request, name), _json_text(request), key=key)
 
     return await _answered(lambda: _with(runtime, request, work, 202))
 
@@ -202,7 +202,7 @@ async def complete_deferred(runtime: Runtime, request: Request, execution_id: st
     a 409 that shows the first."""
 
     async def work(client: Client) -> Status:
-        return await client.complete_json(execution_id, name, _json_text(request))
+        return await client.complete_json(execution_id, _named(request, name), _json_text(request))
 
     return await _answered(lambda: _with(runtime, request, work))
 
@@ -214,9 +214,10 @@ async def deferred_token(runtime: Runtime, request: Request, execution_id: str, 
     async def work() -> Response:
         keys = _signing_keys(runtime)
         status = await runtime.client.poll(execution_id)
-        if Deferred.named(name) is None:
-            raise UnknownDeferred(f"no deferred is named {name!r}")
-        token = tokens.sign(tokens.encode(tokens.Target(status.execution.workflow, execution_id, name)), keys)
+        deferred = _named(request, name)
+        if Deferred.named(deferred) is None:
+            raise UnknownDeferred(f"no deferred is named {deferred!r}")
+        token = tokens.sign(tokens.encode(tokens.Target(status.execution.workflow, execution_id, deferred)), keys)
         body = {"token": token, "url": f"{_base(request.url)}/deferreds/{token}"}
         return Response(200, json.dumps(body), {"Content-Type": "application/json"})
 
@@ -232,6 +233,20 @@ async def complete_by_token(runtime: Runtime, request: Request, token: str) -> R
         return Response(204, "", {"Content-Type": "application/json"})
 
     return await _answered(work)
+
+
+def _named(request: Request, in_path: str) -> str:
+    """The name of a deferred or channel: `?name=`, or the one in the path. The platform leaves an encoded `/` in a path
+    as it is, so that `a%2Fb` may mean `a/b` or itself: such a name has to come in the query."""
+    if "name" in request.query:
+        return request.query["name"]
+    if re.search("%2f|/", in_path, re.IGNORECASE):
+        detail = (
+            f"the name {in_path[:80]!r} holds a slash, which a path can't carry: put `-` in its place in the path, and "
+            "send the name in the query, as ?name=vote%5Ba%2Fb%5D"
+        )
+        raise _Problem(400, "The request is not valid", detail)
+    return in_path
 
 
 def _signing_keys(runtime: Runtime) -> tuple[str, ...]:

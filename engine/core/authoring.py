@@ -6,6 +6,8 @@ import asyncio
 import inspect
 import logging
 import random
+import sys
+import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -172,11 +174,24 @@ class _WorkflowLogger(logging.LoggerAdapter[logging.Logger]):
         super().__init__(logger, {})
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Keep the line until the events of its turn are recorded. Its text is made now: what it shows may change."""
         run: Run | None = current_run()
         if run is None:
             self.logger.log(level, msg, *args, **kwargs)
-        else:
-            run.write_log(level, str(msg), args, kwargs.get("extra"))
+            return
+        text, error = _formatted(msg, args), kwargs.get("exc_info")
+        if kwargs.get("stack_info"):
+            text += "\nStack (most recent call last):\n" + "".join(traceback.format_stack(limit=10)[:-1])
+        if error and not isinstance(error, BaseException | tuple):
+            error = sys.exc_info()
+        run.write_log(level, text, error or None, kwargs.get("extra"))
+
+
+def _formatted(message: object, args: tuple[object, ...]) -> str:
+    try:
+        return logging.LogRecord("", 0, "", 0, message, args, None).getMessage()
+    except Exception as error:  # noqa: BLE001 - what is shown may raise anything
+        return f"{message!r} can't be formatted with {len(args)} arguments: {type(error).__name__}"
 
 
 def _run(what: str) -> Run:

@@ -258,6 +258,10 @@ class Channel(Generic[R]):
         return f"<channel {self.name}>"
 
 
+MISSING: Any = object()
+"""Stands for a payload that wasn't given: None is a payload."""
+
+
 class Workflow(Generic[P, R]):
     """An async function that survives crashes, deployments and waiting. Made by `@workflow`."""
 
@@ -309,9 +313,15 @@ class Workflow(Generic[P, R]):
 
     def arguments(self, payload: str) -> tuple[Any, ...]:
         """The function's arguments for a stored payload. Raises DecodingError."""
-        if not self.takes_payload or (self.optional_payload and payload == "null"):
-            return ()
-        return (self.payload.decode(payload),)
+        return (self.payload.decode(payload),) if self.takes_payload else ()
+
+    def default_payload(self) -> Any:
+        """What the payload is if none is given. Raises InvalidInput if the workflow needs one."""
+        if not self.takes_payload:
+            return None
+        if not self.optional_payload:
+            raise InvalidInput(f"workflow {self.name} needs a payload", [("(body)", "missing")])
+        return next(iter(inspect.signature(self.function).parameters.values())).default
 
     def key_of(self, payload: Any) -> str | None:
         """The idempotency key that the workflow derives from a payload, or None if it declares none. Raises

@@ -232,10 +232,10 @@ class Run:
     def timer_closed(self, timer: DurableTimer) -> None:
         self.timers.pop(timer.key, None)
 
-    def write_log(self, level: int, message: str, args: tuple[Any, ...], extra: dict[str, Any] | None) -> None:
+    def write_log(self, level: int, message: str, error: Any, extra: dict[str, Any] | None) -> None:
         """A line for the workflow's log."""
         if not self.loop.is_closed():
-            self.log.append(LogLine(self.turn, level, message, args, extra))
+            self.log.append(LogLine(self.turn, level, message, error, extra))
 
     # -- inside --
 

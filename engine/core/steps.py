@@ -81,5 +81,6 @@ class LogLine:
     turn: int
     level: int
     message: str
-    args: tuple[Any, ...]
+    error: Any
+    """The exception that the line shows, as `logging` takes it for `exc_info`."""
     extra: dict[str, Any] | None

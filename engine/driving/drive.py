@@ -377,7 +377,8 @@ class Drive:
         for line in self._run.log:
             if line.turn >= self._logged:
                 try:
-                    _workflow_log.log(line.level, line.message, *line.args, extra={**(line.extra or {}), **names})
+                    extra = {**(line.extra or {}), **names}
+                    _workflow_log.log(line.level, line.message, exc_info=line.error, extra=extra)
                 except Exception:  # noqa: BLE001 - logging refuses some levels and names
                     _log.warning("a line of workflow %(workflow)s can't be logged", names, exc_info=True)
         self._run.log.clear()

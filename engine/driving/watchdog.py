@@ -4,7 +4,8 @@ While the loop stands still no heartbeat is sent, and leases lapse: what is reco
 
 1. It looks only while something is driven, from a thread of its own, which ends soon after.
 2. One warning for each blockage, while it lasts.
-3. A process that was frozen as a whole has blocked nothing: the loop is asked once, and waited for twice.
+3. A process that was frozen as a whole has blocked nothing. The loop is asked once, and waited for PATIENCE times:
+   only one of these waits can end by the freeze.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ _WARNING = (
     "the event loop has stood still for %.1f s, and leases lapse meanwhile. Blocking code belongs in an activity that "
     "is a plain def, which runs in a thread. It is blocked by %s"
 )
+PATIENCE = 5
+"""Waits for a sign of life before the warning. With the pause between two questions they make up the time that the
+loop may stand still."""
 _log = logging.getLogger("engine")
 
 
@@ -73,7 +77,7 @@ class Watchdog:
     """Watches the event loop of one worker. `after`: how long it may stand still; zero: nobody looks."""
 
     def __init__(self, after: timedelta) -> None:
-        self._half = after.total_seconds() / 2
+        self._part = after.total_seconds() / (PATIENCE + 1)
         self._state = threading.Condition()
         self._watched = 0
         self._beats = 0
@@ -85,7 +89,7 @@ class Watchdog:
         """While something is driven on the running loop."""
         with self._state:
             self._watched += 1
-            if self._half and self._thread is None and not self._is_closed:
+            if self._part and self._thread is None and not self._is_closed:
                 loop = asyncio.get_running_loop(), threading.get_ident()
                 self._thread = threading.Thread(target=self._watch, args=loop, name="watchdog", daemon=True)
                 self._thread.start()
@@ -108,7 +112,7 @@ class Watchdog:
             asked, beats = time.monotonic(), self._beats
             with contextlib.suppress(RuntimeError):  # the loop was closed
                 loop.call_soon_threadsafe(self._beat)
-            if not self._wait(beats) and not self._wait(beats):
+            if not any(self._wait(beats) for _ in range(PATIENCE)):
                 blocked = find(sys._current_frames().get(thread), asyncio.current_task(loop))
                 if blocked is not None:
                     _log.warning(_WARNING, time.monotonic() - asked, blocked)
@@ -124,7 +128,7 @@ class Watchdog:
 
     def _pause(self) -> None:
         with self._state:
-            self._state.wait_for(lambda: self._is_closed, self._half)
+            self._state.wait_for(lambda: self._is_closed, self._part)
 
     def _beat(self) -> None:
         with self._state:
@@ -132,6 +136,6 @@ class Watchdog:
             self._state.notify_all()
 
     def _wait(self, beats: int) -> bool:
-        """Whether the loop gave a sign of life, or nobody cares any more, before half of the time was over."""
+        """Whether the loop gave a sign of life, or nobody cares any more, before a part of the time was over."""
         with self._state:
-            return self._state.wait_for(lambda: self._beats > beats or self._is_closed, self._half)
+            return self._state.wait_for(lambda: self._beats > beats or self._is_closed, self._part)

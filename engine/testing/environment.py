@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from engine.boundary.client import Client, Status
-from engine.core.declarations import Deferred, Workflow
+from engine.core.declarations import MISSING, Deferred, Workflow
 from engine.core.registry import Registry
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import Fault
@@ -112,7 +112,7 @@ class Environment:
         self.worker.die()
         await self._replace_the_dead()
 
-    async def start(self, workflow: Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> str:
+    async def start(self, workflow: Workflow[Any, Any], payload: Any = MISSING, *, key: str | None = None) -> str:
         """Start an execution, without driving it. Returns its id."""
         return (await self.client.start(workflow, payload, key=key)).execution.execution_id
 
@@ -207,6 +207,6 @@ class Environment:
     def _is_known(self, execution: Execution) -> bool:
         return self.registry.find(execution.workflow, execution.version) is not None
 
-    async def run(self, workflow: Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> Status:
+    async def run(self, workflow: Workflow[Any, Any], payload: Any = MISSING, *, key: str | None = None) -> Status:
         """Start an execution and `finish` it."""
         return await self.finish(await self.start(workflow, payload, key=key))

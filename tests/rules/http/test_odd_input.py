@@ -168,7 +168,8 @@ async def test_keyed_deferreds_by_their_names(runtime: Runtime) -> None:
     keys = ["a/b", "a#b", "[x]", "%2F", "ü", "🙂", " "]
     id = await started(runtime, "asks", keys)
     for key in keys:
-        answer = await http.complete_deferred(runtime, request(key != "ü"), id, f"http.verdict[{key}]")
+        named = request(key != "ü", {"name": f"http.verdict[{key}]"})
+        answer = await http.complete_deferred(runtime, named, id, "-")
         assert answer.status == 200
     await runtime.worker.drive((await runtime.client.poll(id)).execution)
     polled = json.loads((await http.poll(runtime, request(), id)).body)

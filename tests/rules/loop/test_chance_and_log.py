@@ -126,3 +126,31 @@ async def test_log_lines_outlive_a_crash(caplog: pytest.LogCaptureFixture) -> No
             await play(scenario, [(call.number, moment)])
             lines = {record.getMessage() for record in caplog.records if record.name == "engine.workflow"}
             assert lines == expected, (call, moment)
+
+
+@workflow
+async def logs_what_changes() -> None:
+    seen: list[int] = []
+    for number in range(3):
+        seen.append(number)
+        workflow.logger.info("seen %s", seen)
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        workflow.logger.exception("failed", extra={"page": 7})
+    workflow.logger.info("%d", "not a number")
+    workflow.logger.info("here", stack_info=True)
+
+
+async def test_a_log_line_shows_what_was_true_when_it_was_written(caplog: pytest.LogCaptureFixture) -> None:
+    """N14: arguments that change later, a traceback, fields, a stack; a line that can't be formatted says so."""
+    caplog.set_level(logging.INFO, "engine.workflow")
+    async with Environment([logs_what_changes]) as env:
+        await env.run(logs_what_changes)
+    lines = [record for record in caplog.records if record.name == "engine.workflow"]
+    assert [line.getMessage() for line in lines[:4]] == ["seen [0]", "seen [0, 1]", "seen [0, 1, 2]", "failed"]
+    assert lines[3].exc_info is not None
+    assert str(lines[3].exc_info[1]) == "broken"
+    assert lines[3].__dict__["page"] == 7
+    assert "can't be formatted" in lines[4].getMessage()
+    assert "logs_what_changes" in lines[5].getMessage()
