@@ -74,9 +74,14 @@ class Activity(Generic[P, R]):
         raises: Sequence[type[BaseException]],
     ) -> None:
         generates = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
-        if not inspect.isroutine(function) or generates:
+        if (not inspect.isroutine(function) and not isinstance(function, functools.partial)) or generates:
             hint = ": it has a yield, which makes it a generator" if generates else ""
             raise TypeError(f"@activity takes a function or an async function, not {function!r}{hint}")
+        if _stands_in_a_class(function):
+            raise TypeError(
+                f"@activity can't decorate {_plain(function).__qualname__} in its class: no instance would be "
+                f"given. Make an activity of an instance's method, as in charge = activity(Payments(client).charge)"
+            )
         if retry is not None and not isinstance(retry, Retry):
             raise TypeError(f"retry= takes a Retry, such as Retry(max_attempts=3), not {retry!r}")
         if timeout is not None and not isinstance(timeout, timedelta):
@@ -92,7 +97,7 @@ class Activity(Generic[P, R]):
                 raise TypeError(f"raises= takes exception classes that a coroutine may raise, not {declared!r}")
         functools.update_wrapper(cast(Any, self), function)
         self.original = function
-        self.name = checked_name(name or function.__name__, "activity")
+        self.name = checked_name(name or _plain(function).__name__, "activity")
         self.retry = retry or NEVER
         self.timeout = timeout
         self.raises = tuple(raises)
@@ -378,6 +383,20 @@ class Workflow(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} version {self.version}>"
+
+
+def _plain(function: Any) -> Any:
+    """The function under a `functools.partial`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _stands_in_a_class(function: Any) -> bool:
+    within = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if not inspect.isfunction(function) or not within or within.endswith("<locals>"):
+        return False
+    return next(iter(inspect.signature(function).parameters), "") == "self"
 
 
 def _named(call: Coroutine[Any, Any, R], name: str) -> Coroutine[Any, Any, R]:

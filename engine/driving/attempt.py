@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,8 @@ async def _run(
                     raise RuntimeError("the activity raised StopIteration") from error
 
             result = await loop.run_in_executor(threads, call)
+            if inspect.isawaitable(result):  # a plain function around an async one
+                result = await result
         value, _ = activity.signature.result.round_trip(result)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()

@@ -12,6 +12,7 @@ Rules:
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import json
@@ -177,6 +178,8 @@ class Signature:
 def type_hints(function: Callable[..., Any], owner: str) -> dict[str, Any]:
     """The annotations of a function as types. Raises TypeError that names what can't be resolved."""
     try:
+        while isinstance(function, functools.partial):
+            function = function.func
         return typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise TypeError(
