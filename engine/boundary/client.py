@@ -35,7 +35,7 @@ from engine.ground.errors import (
 from engine.ground.names import execution_id, is_execution_id
 from engine.ground.settings import Settings
 from engine.store.base import Filter, Page, Store
-from engine.store.documents import INPUT, Execution, InboxItem, Large, inbox_id, is_large, new_run
+from engine.store.documents import INPUT, Execution, InboxItem, Large, inbox_id, is_large, new_run_id
 from engine.values.error_records import ErrorRecord, rebuild, record
 from engine.values.failures import Failure
 from engine.values.unseen import first_line, plain_json
@@ -214,7 +214,7 @@ class Client:
             execution = await self._read(execution_id)
             if not execution.is_complete or execution.owes:
                 raise NotEnded(f"execution {execution_id} hasn't ended: interrupt or terminate it first")
-            under_way = self._store.sends_for
+            under_way = self._store.resend_window
             ended = execution.completed_at or execution.updated_at
             is_over = ended + under_way + self._settings.skew
             if under_way and self._clock.now() < is_over:
@@ -260,15 +260,15 @@ class Client:
             execution_id=id,
             workflow=workflow.name,
             version=workflow.version,
-            run=new_run(),
+            run_id=new_run_id(),
             payload=None if large else text,
             tags=dict(workflow.options.tags),
             retention_seconds=workflow.options.retention_seconds(self._settings.retention),
-            due_at=now + self._settings.first_look,
+            due_at=now + self._settings.sweep_new_after,
             created_at=now,
             updated_at=now,
-        ).with_op()
-        input = Large(id=INPUT, execution_id=id, value=text).with_op() if large else None
+        ).with_write_id()
+        input = Large(id=INPUT, execution_id=id, value=text).with_write_id() if large else None
         while True:
             try:
                 return Status(await self._store.create(execution, input))

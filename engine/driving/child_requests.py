@@ -18,7 +18,7 @@ from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
 from engine.store.base import MAX_READS, Store, wait_for_replica
-from engine.store.documents import INPUT, Execution, InboxItem, Large, Parent, is_large, new_run
+from engine.store.documents import INPUT, Execution, InboxItem, Large, Parent, is_large, new_run_id
 from engine.values.error_records import ErrorRecord, record
 from engine.values.failures import ChildStopped
 
@@ -33,18 +33,20 @@ def new_execution(
         execution_id=step.execution_id,
         workflow=step.workflow.name,
         version=step.workflow.version,
-        run=new_run(),
+        run_id=new_run_id(),
         payload=None if large else step.payload,
-        parents=(Parent(execution_id=parent.execution_id, step=step.id, run=parent.run),) if step.waits else (),
+        parents=(Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id),) if step.waits else (),
         creator=parent.execution_id,
         ancestors=(*(parent.ancestors if step.waits else ()), parent.execution_id),
         tags=dict(options.tags),
         retention_seconds=options.retention_seconds(settings.retention),
-        due_at=now + settings.first_look,
+        due_at=now + settings.sweep_new_after,
         created_at=now,
         updated_at=now,
-    ).with_op()
-    return execution, Large(id=INPUT, execution_id=step.execution_id, value=step.payload).with_op() if large else None
+    ).with_write_id()
+    return execution, Large(
+        id=INPUT, execution_id=step.execution_id, value=step.payload
+    ).with_write_id() if large else None
 
 
 async def begin_child(
@@ -54,7 +56,7 @@ async def begin_child(
     one that isn't waited for. Raises MissingDocument if the result of one that has ended is gone, StoreError."""
     now = clock.now()
     execution, input = new_execution(step, parent, now, settings)
-    waiting = Parent(execution_id=parent.execution_id, step=step.id, run=parent.run)
+    waiting = Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id)
     while True:
         with contextlib.suppress(Taken):
             await store.create(execution, input)
@@ -89,14 +91,14 @@ async def drop_child(store: Store, clock: Clock, settings: Settings, parent: Exe
             return
 
 
-async def tell_parents(store: Store, clock: Clock, child: Execution) -> list[Execution]:
+async def notify_parents(store: Store, clock: Clock, child: Execution) -> list[Execution]:
     """Deliver a finished child's exit to all that wait for it, and settle its debt. Returns the parents as they stand
     now. Raises MissingDocument if its result is gone, StoreError."""
     parents = []
     for parent in child.parents:
-        with contextlib.suppress(Taken, Conflict, Missing):  # told before, ended, or purged
+        with contextlib.suppress(Taken, Conflict, Missing):  # it has the exit already, has ended, or was purged
             parents.append(await store.signal(await _exit(store, clock, child, parent), clock.now()))
-    with contextlib.suppress(Conflict, Missing):  # someone else told them
+    with contextlib.suppress(Conflict, Missing):  # another process has notified them
         await store.replace(child.settled(clock.now()))
     return parents
 
@@ -108,7 +110,7 @@ async def _exit(store: Store, clock: Clock, child: Execution, parent: Parent) ->
     elif child.outcome != "completed" and (child.outcome != "failed" or error is None):
         error = _stopped(child)
     return InboxItem.of(
-        "child", parent.execution_id, parent.step, clock.now(), value=value, error=error, run=parent.run
+        "child", parent.execution_id, parent.step, clock.now(), value=value, error=error, run_id=parent.run_id
     )
 
 

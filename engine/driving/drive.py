@@ -60,8 +60,8 @@ class Drive:
         self._run: Run | None = None
         self._unsaved: list[Event] = []
         self._changed = asyncio.Event()
-        self.told = claimed
-        """The newest version that it was told of."""
+        self.newest_seen = claimed
+        """The newest version of the exec document that this drive was notified of."""
         self._activities = Activities(resources, claimed, workflow.options.max_parallel, self._changed)
         self._children = Children(resources, claimed, fresh, self._lease.inbox, self._changed)
         self._held: list[tuple[ActivityStep, ErrorRecord]] = []
@@ -79,7 +79,7 @@ class Drive:
 
     @property
     def has_news(self) -> bool:
-        """Whether it was told of something that it hasn't taken in."""
+        """Whether there is news that this drive has not taken in."""
         return self._lease.is_behind
 
     @property
@@ -97,7 +97,7 @@ class Drive:
         except Unavailable as error:
             _log.warning("execution %s: stopped driving, its lease will expire: %s", id, error)
             self._cancel()
-            await self._forgive()
+            await self._uncount_claim()
         except StoreError as error:
             _log.error("execution %s: stopped driving, its lease will expire: %s", id, error)
         except Exception:  # noqa: BLE001 - a bug of ours must not take other executions along
@@ -107,14 +107,14 @@ class Drive:
             if self._run is not None:
                 self._run.close()
 
-    async def _forgive(self) -> None:
+    async def _uncount_claim(self) -> None:
         with contextlib.suppress(StoreError, LeaseLost):  # the store is away for longer
-            await self._lease.forgive()
+            await self._lease.uncount_claim()
 
     def notify(self, execution: Execution) -> None:
         """A version of the exec document was seen: there may be news."""
-        if self._lease.tell(execution.wake):
-            self.told = execution
+        if self._lease.notice(execution.wake):
+            self.newest_seen = execution
             self._changed.set()
 
     def drain(self) -> None:
@@ -141,7 +141,7 @@ class Drive:
     async def _begin(self) -> Run:
         """The workflow's code, brought to where its history left it."""
         payload, history = self.execution.payload or "null", list[Event]()
-        limit, before = self._resources.settings.max_claims, self.execution.attempts - 1
+        limit, before = self._resources.settings.max_claims, self.execution.claims - 1
         if before >= 2 * limit:  # past the limit, who lives to read of progress sets the count back: see Lease.load
             raise Quarantined(
                 f"claimed {before} times in a row: its driver dies each time, before it has read what is stored. Find "
@@ -149,14 +149,14 @@ class Drive:
             )
         if not self._fresh:
             payload, history = await self._lease.load()
-        before = self.execution.attempts - 1
+        before = self.execution.claims - 1
         if before >= limit:
             raise Quarantined(
                 f"claimed {before} times in a row without any progress: its driver dies each time. Find out what it "
                 "does, then resume it."
             )
         one = self.execution
-        run = self._run = Run(self._workflow, one.execution_id, payload, one.created_at, one.ancestors, one.run)
+        run = self._run = Run(self._workflow, one.execution_id, payload, one.created_at, one.ancestors, one.run_id)
         await _outside_task(run.begin)
         for start in range(0, len(history), EVENTS_AT_A_TIME):
 
@@ -337,13 +337,13 @@ class Drive:
 
     async def _suspend_because(self, fault: Fault) -> bool:
         _log.error("execution %s: suspended: %s", self.execution.execution_id, fault)
-        attempts = self.execution.attempts - 1 if isinstance(fault, Quarantined) else 0  # this claim killed nobody
-        return await self._let_go(self.execution.suspended_because(record(fault), self._now(), attempts))
+        claims = self.execution.claims - 1 if isinstance(fault, Quarantined) else 0  # this claim killed nobody
+        return await self._let_go(self.execution.suspended_because(record(fault), self._now(), claims))
 
     async def _complete(self, outcome: Outcome) -> bool:
         text, output = outcome.value, None
         if text is not None and is_large(text):
-            output = Large(id=OUTPUT, execution_id=self.execution.execution_id, value=text).with_op()
+            output = Large(id=OUTPUT, execution_id=self.execution.execution_id, value=text).with_write_id()
         ended = self.execution.completed(
             outcome.kind, None if output else text, outcome.error, self._now(), outcome.compensation_errors
         )

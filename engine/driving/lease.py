@@ -1,8 +1,8 @@
 """The lease: one driver's hold on an execution, and everything that it reads and writes of it.
 
 Invariants:
-1. Claim first, then load; exec first, then inbox. `seen` is the `wake` of an exec version that was in hand before the
-   inbox was read. The other order loses wake-ups.
+1. Claim first, then load; exec first, then inbox. `seen_wake` is the `wake` of an exec version that was in hand before
+   the inbox was read. The other order loses wake-ups.
 2. A driver that found the lease expired appends a Takeover before anything else. From then on the driver before it
    can't append: its next chunk collides. One that lets go before it could (a partition that can't be loaded) leaves
    its token in `worker`, without a lease: whoever claims next seals the log.
@@ -53,22 +53,22 @@ class Lease:
         self._clock = clock
         self._settings = settings
         self._length = 0
-        self._told = 0
+        self._newest_wake = 0
         self._is_loaded = fresh
         """Whether what has happened is in hand: nothing has, or it was read."""
         self._is_sealed = not takeover
         """Whether the driver before this one can't append."""
 
-    def tell(self, wake: int) -> bool:
-        """There is an exec document with that `wake`. True if that is news."""
-        news = wake > max(self.execution.wake, self._told)
-        self._told = max(self._told, wake)
+    def notice(self, wake: int) -> bool:
+        """Note that an exec document with this `wake` exists. True if that is news."""
+        news = wake > max(self.execution.wake, self._newest_wake)
+        self._newest_wake = max(self._newest_wake, wake)
         return news
 
     @property
     def is_behind(self) -> bool:
         """Whether there is news that was not taken in."""
-        return self._told > self.execution.wake
+        return self._newest_wake > self.execution.wake
 
     async def load(self) -> tuple[str, list[Event]]:
         """Seal the log if this is a takeover, and read what has happened. Returns the payload and the events.
@@ -97,8 +97,8 @@ class Lease:
         beyond = [event for chunk in events[self.execution.history_length :] for event in chunk]
         progress = [number for number, event in enumerate(beyond) if not isinstance(event, Takeover)]
         if progress:  # what counts are the claims since then; each has left its Takeover
-            claims, since = self.execution.attempts, len(beyond) - 1 - progress[-1]
-            self.execution = self.execution.model_copy(update={"attempts": max(1, min(claims, since))})
+            claims, since = self.execution.claims, len(beyond) - 1 - progress[-1]
+            self.execution = self.execution.model_copy(update={"claims": max(1, min(claims, since))})
             if claims > self._settings.max_claims:  # the document has to say so, before this driver may die
                 self.heartbeat_at = self._clock.now()
         payload = loaded.input.value if loaded.input else self.execution.payload
@@ -154,25 +154,25 @@ class Lease:
         if self.execution.wake != known.wake and self._is_loaded:
             self._take_inbox(await self._read_partition(self._length))
 
-    async def forgive(self) -> None:
+    async def uncount_claim(self) -> None:
         """Take this claim out of the count: its driver lives, and stops because of the store. The lease stays until it
         ends, so that nobody tries again at once. Raises LeaseLost, StoreError."""
         for _ in range(MAX_READS):
             with contextlib.suppress(Conflict):
-                self.execution = await self._store.replace(self.execution.forgiven(self._clock.now()))
+                self.execution = await self._store.replace(self.execution.with_claim_uncounted(self._clock.now()))
                 return
             await self._reread()
 
     async def refresh(self) -> None:
-        """Take in what others wrote: the version that we were told of, or any other than the one in hand. Raises
-        LeaseLost if the execution is no longer ours, MissingDocument, StoreError."""
-        known, told = self.execution, self.is_behind
+        """Take in what others wrote: the version that this driver was notified of, or any other than the one in hand.
+        Raises LeaseLost if another driver holds the execution, MissingDocument, StoreError."""
+        known, is_notified = self.execution, self.is_behind
         for reads in range(MAX_READS):
             await self._reread()
-            if not self.is_behind if told else self.execution.etag != known.etag:
+            if not self.is_behind if is_notified else self.execution.etag != known.etag:
                 break
             await wait_for_replica(self._clock, reads)
-        self._told = min(self._told, self.execution.wake)
+        self._newest_wake = min(self._newest_wake, self.execution.wake)
         if self._is_loaded:
             self._take_inbox(await self._read_partition(self._length))
 
@@ -184,13 +184,13 @@ class Lease:
         if fresh.worker != self.token or fresh.is_complete:
             raise LeaseLost("another driver holds it, or it has ended")
         # The holder alone counts its claims.
-        self.execution = fresh.model_copy(update={"attempts": self.execution.attempts})
+        self.execution = fresh.model_copy(update={"claims": self.execution.claims})
 
     async def _read_partition(self, from_chunk: int = 0) -> Loaded:
         expected = self.execution
         for reads in range(MAX_READS):
             loaded = await self._store.load(expected.execution_id, from_chunk)
-            loaded = replace(loaded, chunks=of_run(loaded.chunks, expected.run, from_chunk))
+            loaded = replace(loaded, chunks=of_run(loaded.chunks, expected.run_id, from_chunk))
             numbers = [chunk.number for chunk in loaded.chunks]
             whole = numbers == list(range(from_chunk, from_chunk + len(numbers)))
             enough = from_chunk + len(numbers) >= expected.history_length and len(loaded.inbox) >= expected.inbox_count
@@ -204,11 +204,11 @@ class Lease:
         )
 
     def _chunk(self, number: int, events: list[Event]) -> Chunk:
-        return Chunk.of(self.execution.execution_id, number, events, self.execution.run)
+        return Chunk.of(self.execution.execution_id, number, events, self.execution.run_id)
 
     def _take_inbox(self, loaded: Loaded) -> None:
         for item in loaded.inbox:
-            if item.run not in (None, self.execution.run):
+            if item.run_id not in (None, self.execution.run_id):
                 continue  # from a child of an earlier run, which was purged
             self.inbox[item.kind, item.id if item.kind == "channel" else item.name] = item
 

@@ -21,7 +21,7 @@ from datetime import timedelta
 from typing import Any
 
 from engine.core.registry import Registry
-from engine.driving.child_requests import tell_parents
+from engine.driving.child_requests import notify_parents
 from engine.driving.drive import Drive
 from engine.driving.resources import Resources
 from engine.driving.watchdog import Watchdog
@@ -187,8 +187,8 @@ class Worker:
         if execution.is_complete:
             return await self._settle(execution)
         while (drive := await self._hold(execution)) is not None:
-            # Told of something just as it let go: whoever told it relies on it, and a read could be older.
-            execution = drive.told if drive.has_news else drive.execution
+            # The drive was notified just as it let go. The notifier relies on this process, and a read could be older.
+            execution = drive.newest_seen if drive.has_news else drive.execution
             if execution.is_complete:
                 return await self._settle(execution)
             if not drive.has_news:
@@ -223,7 +223,7 @@ class Worker:
     async def _settle(self, execution: Execution) -> None:
         """What is left to do for an execution that has ended."""
         if execution.owes:
-            for parent in await tell_parents(self._store, self._clock, execution):
+            for parent in await notify_parents(self._store, self._clock, execution):
                 self.notify(parent)
         elif execution.is_expired(self._clock.now()):
             with contextlib.suppress(Conflict, Missing):

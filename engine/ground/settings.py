@@ -23,7 +23,7 @@ class Settings:
     """How far the clocks of two machines may be apart."""
     hold: timedelta = timedelta(seconds=2)
     """A timer or retry that is due sooner than this is waited for in memory; a later one suspends the execution."""
-    first_look: timedelta = timedelta(seconds=5)
+    sweep_new_after: timedelta = timedelta(seconds=5)
     """When the sweep looks at a new execution that nobody has claimed."""
     retention: timedelta = timedelta(days=30)
     """How long a finished execution is kept whose workflow says nothing else; zero: for ever."""

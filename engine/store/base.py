@@ -6,7 +6,7 @@ Promises of every store:
 2. `replace` and `commit` succeed only if the exec document is the version that was read (its etag). `create` and
    `append` succeed only where no document stands.
 3. Conflict and Taken mean another writer. A store that sends a write again after a lost answer recognises its own
-   first try by the document's `op`, and reports success.
+   first try by the document's `writeId`, and reports success.
 4. What is returned carries the new etag. A read in the same store object sees the writes made through it.
 5. Reads may be old, writes never are: nothing is decided by a read alone.
 """
@@ -67,7 +67,7 @@ class Store(Protocol):
     """The durable edge of the engine."""
 
     @property
-    def sends_for(self) -> timedelta:
+    def resend_window(self) -> timedelta:
         """How long a call may go on: what was asked at its beginning may happen once more at its end, if the answer to
         a first try was lost and what that had written is gone."""
         ...

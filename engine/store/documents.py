@@ -7,7 +7,7 @@ One container, partition key `/executionId`. Fields are camelCase in the documen
 | `exec`                 | created once; replaced under its etag; patched by signals                      |
 | `history::<8 digits>`  | created only: the log has one total order, and whoever loses a race knows      |
 | `deferred::<name>`     | created only: the first writer wins                                            |
-| `child::<step>::<run>` | created only, by the child, in its parent's partition                          |
+| `child::<step>::<runId>` | created only, by the child, in its parent's partition                          |
 | `channel::<name>::<…>` | created only: one for each value                                               |
 | `input`, `output`      | created only: a payload or result that is too large for the exec document      |
 
@@ -16,7 +16,7 @@ Rules of the exec document:
 2. `interrupted` never goes back to false.
 3. Whoever drives holds `worker` (a fresh token for each drive) and `leaseExpiresAt`. A `worker` without a live lease
    tells who claims next that the driver before may still be writing: it seals the log.
-4. `wake` grows with every piece of news; `seen` is the `wake` that the driver had taken in when it let go.
+4. `wake` grows with every piece of news; `seen_wake` is the `wake` that the driver had taken in when it let go.
 5. `dueAt` says: if nothing has happened by then, look at me.
 """
 
@@ -58,7 +58,7 @@ class Record(BaseModel):
 
     id: str
     execution_id: str
-    op: str = ""
+    write_id: str = ""
     """A fresh id for each write: tells one's own write, whose answer was lost, from a stranger's."""
 
     def to_document(self) -> Document:
@@ -71,9 +71,9 @@ class Record(BaseModel):
         fields = {name: value for name, value in document.items() if not name.startswith("_")}
         return cls.model_validate(fields)
 
-    def with_op(self) -> Self:
+    def with_write_id(self) -> Self:
         """The same, marked as a write of its own."""
-        return self.model_copy(update={"op": uuid.uuid4().hex})
+        return self.model_copy(update={"write_id": uuid.uuid4().hex})
 
 
 class Parent(BaseModel):
@@ -83,7 +83,7 @@ class Parent(BaseModel):
 
     execution_id: str
     step: str
-    run: str | None = None
+    run_id: str | None = None
     """That of the parent: what a run awaited that was purged is no answer to the next."""
 
 
@@ -94,13 +94,13 @@ class Execution(Record):
     schema_version: int = Field(default=SCHEMA, alias="schema")
     workflow: str
     version: str
-    run: str | None = None
+    run_id: str | None = None
     """Tells this run from an earlier one of that id, which was purged."""
     payload: str | None = None
     """JSON text; None when it stands in the `input` document."""
     parents: tuple[Parent, ...] = ()
     """Who waits for its end."""
-    told: bool = False
+    parents_notified: bool = Field(default=False, exclude_if=lambda notified: not notified)
     """Whether they have it."""
     creator: str | None = None
     """The execution that started it as a child."""
@@ -124,13 +124,13 @@ class Execution(Record):
     lease_expires_at: Instant | None = None
     due_at: Instant | None = None
     wake: int = 0
-    seen: int = 0
+    seen_wake: int = 0
     inbox_count: int = 0
     history_length: int = 0
     """Chunks of the history when this document was last written. There may be more."""
     logged: int = 0
     """Turns whose log lines have been written."""
-    attempts: int = 0
+    claims: int = 0
     """Claims since there was progress."""
     created_at: Instant
     updated_at: Instant
@@ -156,7 +156,7 @@ class Execution(Record):
     @property
     def owes(self) -> bool:
         """Whether it has ended and its parents have yet to hear of it."""
-        return self.is_complete and bool(self.parents) and not self.told
+        return self.is_complete and bool(self.parents) and not self.parents_notified
 
     def is_expired(self, now: datetime) -> bool:
         """Whether it has been kept for as long as it should be."""
@@ -165,7 +165,7 @@ class Execution(Record):
     @property
     def is_fresh(self) -> bool:
         """Whether nothing has happened to it yet: there is nothing to load."""
-        happened = self.history_length or self.inbox_count or self.wake or self.attempts or self.worker
+        happened = self.history_length or self.inbox_count or self.wake or self.claims or self.worker
         return not happened and self.payload is not None
 
     def is_leased(self, now: datetime, skew: timedelta) -> bool:
@@ -176,32 +176,30 @@ class Execution(Record):
         """Whether there is something to do that nobody is doing."""
         if self.is_complete or self.is_leased(now, skew):
             return False
-        return not self.suspended or self.wake > self.seen or (self.due_at is not None and self.due_at <= now)
+        return not self.suspended or self.wake > self.seen_wake or (self.due_at is not None and self.due_at <= now)
 
     # -- the changes that a driver makes, each under the etag --
 
     def claimed(self, worker: str, now: datetime, lease: timedelta, skew: timedelta) -> Execution:
         """Held by `worker`, a claim that counts until there is progress."""
-        return self._changed(now, attempts=self.attempts + 1, suspended=False, cause=None).leased(
-            worker, now, lease, skew
-        )
+        return self._changed(now, claims=self.claims + 1, suspended=False, cause=None).leased(worker, now, lease, skew)
 
     def leased(self, worker: str, now: datetime, lease: timedelta, skew: timedelta) -> Execution:
         """Held by `worker` for another `lease`."""
         until = now + lease
         return self._changed(now, worker=worker, lease_expires_at=until, due_at=until + skew)
 
-    def forgiven(self, now: datetime) -> Execution:
+    def with_claim_uncounted(self, now: datetime) -> Execution:
         """With one claim less to count."""
-        return self._changed(now, attempts=max(0, self.attempts - 1))
+        return self._changed(now, claims=max(0, self.claims - 1))
 
     def suspended_until(self, due_at: datetime | None, now: datetime) -> Execution:
         """Let go: waiting for `due_at`, or for the outside alone."""
-        return self._let_go(now, suspended=True, due_at=due_at, cause=None, seen=self.wake)
+        return self._let_go(now, suspended=True, due_at=due_at, cause=None, seen_wake=self.wake)
 
-    def suspended_because(self, cause: ErrorRecord, now: datetime, attempts: int = 0) -> Execution:
+    def suspended_because(self, cause: ErrorRecord, now: datetime, claims: int = 0) -> Execution:
         """Let go: until it is resumed, or something new makes it worth another look."""
-        return self._let_go(now, suspended=True, due_at=None, cause=cause, seen=self.wake, attempts=attempts)
+        return self._let_go(now, suspended=True, due_at=None, cause=cause, seen_wake=self.wake, claims=claims)
 
     def released(self, now: datetime) -> Execution:
         """Let go between two steps: the next driver carries on at once."""
@@ -227,7 +225,7 @@ class Execution(Record):
             completed_at=now,
             due_at=now if self.parents else self._kept_until(now),
             cause=None,
-            seen=self.wake,
+            seen_wake=self.wake,
         )
 
     def terminated(self, now: datetime) -> Execution:
@@ -240,7 +238,7 @@ class Execution(Record):
 
     def settled(self, now: datetime) -> Execution:
         """With all parents told."""
-        return self._changed(now, told=True, due_at=self._kept_until(self.completed_at or now))
+        return self._changed(now, parents_notified=True, due_at=self._kept_until(self.completed_at or now))
 
     def _kept_until(self, ended: datetime) -> datetime | None:
         if self.retention_seconds is None:
@@ -249,26 +247,28 @@ class Execution(Record):
 
     def resumed(self, now: datetime) -> Execution:
         """Free to run again, whatever it was suspended for."""
-        return self._changed(now, suspended=False, cause=None, attempts=0, due_at=now, wake=self.wake + 1)
+        return self._changed(now, suspended=False, cause=None, claims=0, due_at=now, wake=self.wake + 1)
 
     def _let_go(self, now: datetime, **changes: Any) -> Execution:
-        return self._changed(now, **({"worker": None, "lease_expires_at": None, "attempts": 0} | changes))
+        return self._changed(now, **({"worker": None, "lease_expires_at": None, "claims": 0} | changes))
 
     def _changed(self, now: datetime, **changes: Any) -> Execution:
-        return self.model_copy(update={"updated_at": max(now, self.created_at), "op": uuid.uuid4().hex, **changes})
+        return self.model_copy(
+            update={"updated_at": max(now, self.created_at), "write_id": uuid.uuid4().hex, **changes}
+        )
 
 
 class Chunk(Record):
     """A piece of the history: events in the order in which the workflow saw them."""
 
     events: list[Document]
-    run: str | None = None
+    run_id: str | None = None
     """That of the execution."""
 
     @classmethod
-    def of(cls, execution_id: str, number: int, events: Sequence[Event], run: str | None = None) -> Chunk:
+    def of(cls, execution_id: str, number: int, events: Sequence[Event], run_id: str | None = None) -> Chunk:
         id = f"history::{number:08d}"
-        return cls(id=id, execution_id=execution_id, events=dump_events(list(events)), run=run).with_op()
+        return cls(id=id, execution_id=execution_id, events=dump_events(list(events)), run_id=run_id).with_write_id()
 
     @property
     def number(self) -> int:
@@ -282,18 +282,18 @@ class Chunk(Record):
             raise DecodingError(f"document {self.id} holds events that this version can't read: {error}") from None
 
 
-def new_run() -> str:
+def new_run_id() -> str:
     """What tells a new run from those before it under the same id."""
     return uuid.uuid4().hex[:12]
 
 
-def of_run(chunks: Iterable[Chunk], run: str | None, start: int = 0) -> list[Chunk]:
+def of_run(chunks: Iterable[Chunk], run_id: str | None, start: int = 0) -> list[Chunk]:
     """The history of a run, from chunk `start` on. What names another run was written by a driver that didn't know yet
     that its execution had been purged: in this history it takes up its number and holds nothing, and behind its end it
     doesn't count."""
     history: list[Chunk] = []
     for chunk in chunks:
-        if chunk.run not in (None, run):
+        if chunk.run_id not in (None, run_id):
             if chunk.number != start + len(history):
                 continue
             chunk = chunk.model_copy(update={"events": []})
@@ -310,7 +310,7 @@ class InboxItem(Record):
     error: ErrorRecord | None = None
     position: int = 0
     """How many items its sender knew to be there before: later than those, whatever the clocks said."""
-    run: str | None = None
+    run_id: str | None = None
     """Which run of its parent a child answers."""
 
     @classmethod
@@ -324,13 +324,20 @@ class InboxItem(Record):
         error: ErrorRecord | None = None,
         one_of_many: str = "",
         position: int = 0,
-        run: str | None = None,
+        run_id: str | None = None,
     ) -> InboxItem:
-        suffix = one_of_many or run or ""
+        suffix = one_of_many or run_id or ""
         id = inbox_id(kind, name) + (f"::{quote(suffix, safe='', errors='surrogatepass')}" if suffix else "")
         return cls(
-            id=id, execution_id=execution_id, name=name, at=at, value=value, error=error, position=position, run=run
-        ).with_op()
+            id=id,
+            execution_id=execution_id,
+            name=name,
+            at=at,
+            value=value,
+            error=error,
+            position=position,
+            run_id=run_id,
+        ).with_write_id()
 
     @property
     def kind(self) -> str:

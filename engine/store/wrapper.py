@@ -45,8 +45,8 @@ class WatchedStore:
         self.calls: list[Call] = []
 
     @property
-    def sends_for(self) -> timedelta:
-        return self.inner.sends_for
+    def resend_window(self) -> timedelta:
+        return self.inner.resend_window
 
     def count(self, *methods: str) -> int:
         """How many calls there were, of these methods or of all."""

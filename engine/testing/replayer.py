@@ -42,7 +42,7 @@ async def export(store: Store, execution_id: str) -> str:
     payload = loaded.input.value if loaded.input else execution.payload
     result = loaded.output.value if loaded.output else execution.completed_result
     document = execution.model_copy(update={"payload": payload, "completed_result": result}).to_document()
-    history = [chunk.to_document() for chunk in of_run(loaded.chunks, execution.run)]
+    history = [chunk.to_document() for chunk in of_run(loaded.chunks, execution.run_id)]
     return json.dumps({"execution": document, "history": history}, indent=1)
 
 
@@ -63,7 +63,7 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
     if workflow is None:
         raise UnknownWorkflow(f"no workflow is named {execution.workflow!r} with version {execution.version!r}")
     payload, begun = execution.payload or "null", execution.created_at
-    run = Run(workflow, execution.execution_id, payload, begun, execution.ancestors, execution.run)
+    run = Run(workflow, execution.execution_id, payload, begun, execution.ancestors, execution.run_id)
     try:
         run.begin()
         for chunk in chunks:

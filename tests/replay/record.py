@@ -151,7 +151,7 @@ def asked(recording: str, workflows: Sequence[Workflow[Any, Any]] = WORKFLOWS) -
         execution.payload or "null",
         execution.created_at,
         execution.ancestors,
-        execution.run,
+        execution.run_id,
     )
     steps: dict[str, None] = {}
     try:

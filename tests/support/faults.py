@@ -19,7 +19,7 @@ from engine.testing import Call, Environment, ManualClock, WatchedStore
 
 PAST_LEASE = timedelta(seconds=36)
 """A lease and the allowance for skew, and a little more."""
-FIRST_LOOK = timedelta(seconds=6)
+SWEEPS_NEW_AFTER = timedelta(seconds=6)
 """When the sweep looks at what nobody has claimed, and a little more."""
 
 
@@ -131,7 +131,7 @@ def unanswered(*methods: str) -> Hook:
 
 async def purge(env: Environment, id: str) -> None:
     """Purge it as soon as that is possible: what started it is not under way any more."""
-    env.clock.advance(env.store.sends_for + env.settings.skew)
+    env.clock.advance(env.store.resend_window + env.settings.skew)
     await env.client.purge(id)
 
 

@@ -178,7 +178,7 @@ def _asks(witness: Witness, evict: bool) -> Asked:
 def _begun(witness: Witness) -> Run:
     execution = witness.status.execution
     payload, begun = execution.payload or "null", execution.created_at
-    run = Run(witness.scenario.workflow, execution.execution_id, payload, begun, run=execution.run)
+    run = Run(witness.scenario.workflow, execution.execution_id, payload, begun, run=execution.run_id)
     run.begin()
     return run
 

@@ -64,7 +64,7 @@ class CosmosFeed:
             etag = await self._items.replace("feed leases", document, lease.version)
         except (Conflict, Missing):
             found = await self._items.find("read back", document["id"], document["id"])
-            if found is None or found.get("op") != document["op"]:
+            if found is None or found.get("writeId") != document["writeId"]:
                 raise FeedLeaseLost(f"range {lease.range} of the change feed was leased again") from None
             etag = found["_etag"]
         return FeedLease(lease.range, owner, expires_at, continuation, etag)
@@ -163,7 +163,7 @@ class CosmosFeed:
     def _document(self, range: str, owner: str | None, expires_at: float, continuation: str | None) -> Document:
         values = {"owner": owner, "expiresAt": expires_at, "continuation": continuation}
         present = {name: value for name, value in values.items() if value is not None}
-        return {"id": self._id(range), "op": uuid.uuid4().hex, **present}
+        return {"id": self._id(range), "writeId": uuid.uuid4().hex, **present}
 
     def _id(self, name: str) -> str:
         return f"{self._prefix}::{name}"

@@ -46,15 +46,15 @@ class Purge:
         raise Unavailable(f"execution {execution.execution_id} can't be purged: its documents can't be listed")
 
     async def _mark(self, due: datetime) -> None:
-        op = uuid.uuid4().hex
-        changes = [_set("dueAt", isoformat(due)), _set("op", op)]
+        write_id = uuid.uuid4().hex
+        changes = [_set("dueAt", isoformat(due)), _set("writeId", write_id)]
         try:
             marked = await self.items.patch(
                 "purge", self.execution_id, EXEC, changes, predicate=IS_COMPLETE, etag=self.etag
             )
         except Conflict:
             found = await self._exec()
-            if found is None or found["op"] != op:
+            if found is None or found["writeId"] != write_id:
                 raise
             marked = found
         self.etag = marked["_etag"]
@@ -71,8 +71,8 @@ class Purge:
         return await self._delete_last(others)
 
     async def _delete(self, ids: list[str]) -> bool:
-        op = uuid.uuid4().hex
-        guard = Operation.patch(EXEC, [_set("op", op)], etag=self.etag)
+        write_id = uuid.uuid4().hex
+        guard = Operation.patch(EXEC, [_set("writeId", write_id)], etag=self.etag)
         try:
             done = await self.items.batch("purge", self.execution_id, [guard, *map(Operation.delete, ids)])
             self.etag = done[0]["eTag"]
@@ -80,7 +80,7 @@ class Purge:
             found = await self._exec()
             if found is None:
                 raise Conflict(f"execution {self.execution_id} was purged by someone else meanwhile") from None
-            if found["op"] != op:
+            if found["writeId"] != write_id:
                 if isinstance(error, Missing) and found["_etag"] == self.etag:
                     return False
                 raise Conflict(f"execution {self.execution_id} changed since it was read") from None

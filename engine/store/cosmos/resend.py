@@ -3,7 +3,7 @@
 The SDK's own repetitions are switched off where they hide what happened: it would send a write again after a lost
 answer, and report the conflict with its own first try (see `cosmos_client`). Here a write may be sent again because
 every write is guarded by an etag, a create or a predicate: a repetition of one that landed is refused, and the store
-then reads back and recognises its own `op`.
+then reads back and recognises its own `writeId`.
 
 Sent again are: 429 (not before the time that the service asks for), 449, 408, 410, 404 of a replica that isn't as far
 as the session (sub-status 1002), 403 of a region that is no longer the account's (3, 1008), 500, 502, 503, 504, lost

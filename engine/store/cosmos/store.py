@@ -4,8 +4,8 @@ How each promise of `engine.store.base` is kept:
 1. One call is one item operation or one transactional batch. Only `purge` may take several: see `cosmos_purge`.
 2. `replace` and `commit` go under IfMatch, creates are creates, signals ride with a create or behind a predicate: a
    request that is repeated changes nothing.
-3. Each call marks its documents with an `op` of its own. When a write is refused, what stands is read back: if that has
-   this `op`, it is the call's own first try, whose answer was lost.
+3. Each call marks its documents with a `writeId` of its own. When a write is refused, the store reads back what stands
+   there. If that has this `writeId`, it is the call's own first try, whose answer was lost.
 4. What an answer says of the session goes with the next reads of the execution (`cosmos_sessions`).
 """
 
@@ -47,7 +47,7 @@ class CosmosStore:
         self._feed: CosmosFeed | None = None
 
     @property
-    def sends_for(self) -> timedelta:
+    def resend_window(self) -> timedelta:
         return timedelta(seconds=self._items.retry.budget + self._items.retry.patience)
 
     async def create(self, execution: Execution, input: Large | None = None) -> Execution:
@@ -61,7 +61,7 @@ class CosmosStore:
             # What a lost try of this call created, and others changed since, looks like a stranger's. That is no loss:
             # the caller then takes what there is, and this is it.
             found = await self._items.find("read back", execution.execution_id, EXEC)
-            if found is None or found.get("op") != written["op"]:
+            if found is None or found.get("writeId") != written["writeId"]:
                 raise
             etag = found["_etag"]
         return _execution(written, etag)
@@ -83,7 +83,7 @@ class CosmosStore:
                 return found is not None and found["_etag"] == execution.etag
 
             found = await self._items.read_back(execution.execution_id, EXEC, is_old)
-            if found is None or found.get("op") != written["op"]:
+            if found is None or found.get("writeId") != written["writeId"]:
                 raise
             etag = found["_etag"]
         return _execution(written, etag)
@@ -111,7 +111,7 @@ class CosmosStore:
             found = await self._items.find("read back", execution.execution_id, EXEC)
             # If someone changed it since, the version that was written has no etag any more: the old one makes the next
             # write of it a Conflict, as it has to be.
-            landed = found is not None and found.get("op") == written["op"]
+            landed = found is not None and found.get("writeId") == written["writeId"]
             etag = found["_etag"] if found and landed else execution.etag
         return _execution(written, etag)
 
@@ -119,7 +119,7 @@ class CosmosStore:
         created = _marked(item)
         wake = Operation.patch(
             EXEC,
-            [_increment("wake"), _increment("inboxCount"), *_touch(now, created["op"])],
+            [_increment("wake"), _increment("inboxCount"), *_touch(now, created["writeId"])],
             predicate=IS_RUNNING,
         )
         try:
@@ -189,12 +189,12 @@ class CosmosStore:
         found = await self._items.read_back(
             created["executionId"], created["id"], lambda found: found is None and missing_is_old
         )
-        return found is not None and found.get("op") == created["op"]
+        return found is not None and found.get("writeId") == created["writeId"]
 
 
 def _marked(record: Record) -> Document:
-    """The document to write, with an `op` of this call's own."""
-    return {**record.to_document(), "op": uuid.uuid4().hex}
+    """The document to write, with a `writeId` of this call's own."""
+    return {**record.to_document(), "writeId": uuid.uuid4().hex}
 
 
 def _execution(written: Document, etag: str) -> Execution:
@@ -205,6 +205,6 @@ def _increment(name: str) -> Document:
     return {"op": "incr", "path": f"/{name}", "value": 1}
 
 
-def _touch(now: datetime, op: str) -> list[Document]:
-    values = {"dueAt": isoformat(now), "updatedAt": isoformat(now), "op": op}
+def _touch(now: datetime, write_id: str) -> list[Document]:
+    values = {"dueAt": isoformat(now), "updatedAt": isoformat(now), "writeId": write_id}
     return [{"op": "set", "path": f"/{name}", "value": value} for name, value in values.items()]

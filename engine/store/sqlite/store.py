@@ -67,7 +67,7 @@ class SqliteStore:
     # -- the engine's words --
 
     @property
-    def sends_for(self) -> timedelta:
+    def resend_window(self) -> timedelta:
         return timedelta(0)
 
     async def create(self, execution: Execution, input: Large | None = None) -> Execution:

@@ -91,7 +91,7 @@ async def _held(env: Environment) -> None:
 async def _late(env: Environment) -> None:
     """Nobody swept for a while."""
     await env.start(waits)
-    env.clock.advance(env.settings.first_look + timedelta(seconds=MAX_OVERDUE + 1))
+    env.clock.advance(env.settings.sweep_new_after + timedelta(seconds=MAX_OVERDUE + 1))
     await env.worker.sweep()
 
 
@@ -136,7 +136,7 @@ async def _ordinary(env: Environment) -> None:
     """A failure, a wait, a sweep that is in time."""
     await env.drive(await env.start(fails))
     await env.start(waits)
-    env.clock.advance(env.settings.first_look + timedelta(seconds=10))
+    env.clock.advance(env.settings.sweep_new_after + timedelta(seconds=10))
     await env.worker.sweep()
 
 

@@ -60,7 +60,7 @@ def test_unknown_fields_inside_of_fields_survive(place: str) -> None:
 
 @pytest.mark.parametrize("type", [Chunk, InboxItem, Large])
 def test_unknown_fields_of_other_documents_survive(type: Any) -> None:
-    document = {"id": "history::00000000", "executionId": "x", "events": [], "name": "n", "value": "1", "op": ""}
+    document = {"id": "history::00000000", "executionId": "x", "events": [], "name": "n", "value": "1", "writeId": ""}
     document["at"] = "2026-01-01T00:00:00.000Z"
     assert type.from_document(_newer(document)).to_document()["fromLater"] == NEWS
 

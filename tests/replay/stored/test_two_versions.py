@@ -155,7 +155,7 @@ async def test_a_deployment_that_drains_hands_over_between_two_steps() -> None:
         release.set()
         await asyncio.gather(driving, closing)
         left = await env.store.read(id)
-        assert (left.worker, left.attempts, left.is_complete) == (None, 0, False)
+        assert (left.worker, left.claims, left.is_complete) == (None, 0, False)
         assert runs == ["slow"]
         assert (await new.drive(id)).completed_result == '"slow after"'
         assert runs == ["slow", "after"]

@@ -83,7 +83,7 @@ async def test_the_end_of_a_child_is_told_at_least_once(after: bool) -> None:
             await env.complete(child.execution_id, answer, 4)
         assert (await env.finish(parent)).value() == 8
         await assert_at_rest(env)
-        assert all(e.told for e in await executions(env) if e.parents)
+        assert all(e.parents_notified for e in await executions(env) if e.parents)
 
     if after:
         await everywhere(ALL, journal, scenario)

@@ -209,7 +209,7 @@ async def test_ids_come_from_the_key_or_from_the_parents_step() -> None:
         assert [e.execution_id for e in await executions(env, named)] == [execution_id("named", "k")]
         parent = await env.start(two_in_a_row)
         await env.finish(parent)
-        run = (await env.store.inner.read(parent)).run
+        run = (await env.store.inner.read(parent)).run_id
         expected = {execution_id("anonymous", f"{parent}/{run}/{step}") for step in ("anonymous", "anonymous#2")}
         assert {e.execution_id for e in await executions(env, anonymous)} == expected
         assert all(e.creator == parent and e.ancestors == (parent,) for e in await executions(env, anonymous))

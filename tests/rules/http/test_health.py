@@ -38,7 +38,7 @@ async def test_nothing_to_do_is_ok() -> None:
         assert await told(env) == {"status": "ok", "overdueSeconds": 0, "stuck": {}}
         await env.drive(await env.start(health_waits))
         await env.start(health_waits)
-        env.clock.advance(env.settings.first_look)
+        env.clock.advance(env.settings.sweep_new_after)
         assert await told(env) == {"status": "ok", "overdueSeconds": 0, "stuck": {}}
 
 
@@ -46,7 +46,7 @@ async def test_what_is_late_wants_attention() -> None:
     """Nobody sweeps."""
     async with Environment([health_waits, health_stuck]) as env:
         await env.start(health_waits)
-        env.clock.advance(env.settings.first_look + LATE)
+        env.clock.advance(env.settings.sweep_new_after + LATE)
         assert await told(env) == {"status": "attention", "overdueSeconds": LATE.total_seconds(), "stuck": {}}
         await env.worker.sweep()
         assert (await told(env))["status"] == "ok"

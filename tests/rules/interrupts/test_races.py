@@ -15,7 +15,7 @@ from engine.boundary.client import Status
 from engine.core.declarations import Workflow
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import FIRST_LOOK, PAST_LEASE, Freezer, Process, nth
+from tests.support.faults import PAST_LEASE, SWEEPS_NEW_AFTER, Freezer, Process, nth
 
 interrupts_answer = Deferred("interrupts.answer", str)
 
@@ -330,6 +330,6 @@ async def test_an_interrupt_whose_news_nobody_delivers_is_found_by_the_sweep() -
     async with Environment([interrupts_short]) as env:
         id = await env.start(interrupts_short)
         await Process(env).client.interrupt(id)
-        env.clock.advance(FIRST_LOOK)
+        env.clock.advance(SWEEPS_NEW_AFTER)
         await env.worker.sweep()
         assert (await env.status(id)).execution.outcome == "interrupted"

@@ -248,7 +248,7 @@ async def test_the_count_is_set_back_before_the_next_step_starts() -> None:
         process.store.before = _completes(env, id, nth("replace", 1), "news")
         freezer, driving = await _freeze(process, id, "after", nth("replace", 2))
         assert ledger.ran == ["echo"]
-        assert (await _read(env, id)).attempts == 1
+        assert (await _read(env, id)).claims == 1
         freezer.thaw.set()
         await driving
         assert (await env.status(id)).value() == ["a", "b", "c"]

@@ -12,7 +12,7 @@ from engine import activity, workflow
 from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import FIRST_LOOK, PAST_LEASE, Freezer, Process, SkewedClock, fed, image, nth
+from tests.support.faults import PAST_LEASE, SWEEPS_NEW_AFTER, Freezer, Process, SkewedClock, fed, image, nth
 
 MINUTES = timedelta(minutes=1)
 
@@ -122,7 +122,7 @@ async def test_two_sweepers_on_one_snapshot() -> None:
     ledger.ran.clear()
     async with Environment([ownership_steps]) as env:
         ids = [await env.start(ownership_steps) for _ in range(40)]
-        env.clock.advance(FIRST_LOOK)
+        env.clock.advance(SWEEPS_NEW_AFTER)
         first, second = Process(env), Process(env)
         first.store.after = snapshot = Freezer(nth("due"))
         sweeping = asyncio.ensure_future(first.worker.sweep())
@@ -142,7 +142,7 @@ async def test_a_store_that_goes_away_in_mid_sweep_strands_nobody(first: int) ->
     """L9: from any call of the sweep on, for 30 calls; then later sweeps finish everything."""
     async with Environment([ownership_steps]) as env:
         ids = [await env.start(ownership_steps) for _ in range(40)]
-        env.clock.advance(FIRST_LOOK)
+        env.clock.advance(SWEEPS_NEW_AFTER)
         process = Process(env)
 
         async def lose(call: Call) -> None:

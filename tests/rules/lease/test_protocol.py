@@ -346,7 +346,7 @@ async def test_closing_leaves_no_trace_of_a_cut_activity() -> None:
         await env.worker.close(timedelta(0))
         await driving
         execution = await env.store.inner.read(id)
-        assert (execution.worker, execution.attempts, execution.suspended) == (None, 0, False)
+        assert (execution.worker, execution.claims, execution.suspended) == (None, 0, False)
         Gates.release.set()
         env.worker = env.new_worker()
         assert (await env.drive(id)).value() == ["a", "b", "c"]

@@ -133,7 +133,7 @@ async def test_a_late_chunk_of_a_purged_run_is_no_part_of_the_next(late_at: int,
 
 
 def chunk(number: int, run: str | None) -> Chunk:
-    return Chunk(id=f"history::{number:08d}", execution_id="0" * 32, events=[{"kind": "x"}], run=run)
+    return Chunk(id=f"history::{number:08d}", execution_id="0" * 32, events=[{"kind": "x"}], run_id=run)
 
 
 @pytest.mark.parametrize(
@@ -153,4 +153,4 @@ def test_what_of_a_partition_is_a_runs_history(stored: list[tuple[int, str | Non
     """One that names another run takes up its number, or is left out behind the end; a gap stays one, to be read
     again. A version before runs had names wrote none."""
     history = of_run([chunk(*one) for one in stored], "a", start)
-    assert " ".join(f"{one.number}{one.run if one.events else '-'}" for one in history) == read
+    assert " ".join(f"{one.number}{one.run_id if one.events else '-'}" for one in history) == read

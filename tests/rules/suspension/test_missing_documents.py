@@ -172,7 +172,7 @@ async def test_a_child_s_exit_that_was_deleted_is_noticed() -> None:
         id = await env.start(missing_parent)
         await env.settle()
         await Process(env).client.complete(id, missing_answer, "!")
-        await delete(env, id, f"child::missing_child::{(await env.store.inner.read(id)).run}")
+        await delete(env, id, f"child::missing_child::{(await env.store.inner.read(id)).run_id}")
         await env.worker.sweep()
         execution = await env.store.inner.read(id)
         assert execution.cause is not None

@@ -158,7 +158,7 @@ async def test_resume_gives_a_quarantined_execution_all_its_tries_again() -> Non
         await _sweep_until_it_rests(env, id)
         assert Bomb.runs == {"a": MAX_CLAIMS}
         resumed = await env.client.resume(id)
-        assert (resumed.execution.suspended, resumed.execution.cause, resumed.execution.attempts) == (False, None, 0)
+        assert (resumed.execution.suspended, resumed.execution.cause, resumed.execution.claims) == (False, None, 0)
         await _sweep_until_it_rests(env, id)
         assert (await env.status(id)).value() == "a"
         assert Bomb.runs == {"a": MAX_CLAIMS + 4}
@@ -248,7 +248,7 @@ async def test_a_claim_is_taken_back_though_news_came_meanwhile(method: str) -> 
             await process.worker.sweep()
             execution = await env.store.inner.read(id)
             assert execution.cause is None, execution.cause.message
-            assert execution.attempts == 0
+            assert execution.claims == 0
 
 
 async def test_what_the_store_refuses_is_counted() -> None:

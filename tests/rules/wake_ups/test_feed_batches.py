@@ -20,7 +20,7 @@ from engine.store.documents import SCHEMA, Document
 from engine.store.sqlite.store import SqliteStore
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import FIRST_LOOK, Freezer, Process, as_fed, fed, image, nth, overwrite, store_of
+from tests.support.faults import SWEEPS_NEW_AFTER, Freezer, Process, as_fed, fed, image, nth, overwrite, store_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -82,7 +82,7 @@ BAD: dict[str, Any] = {
     "1.9 MB of a good one": lambda d: {**d, "padding": "x" * 1_900_000},
     "nothing": lambda d: {},
     "nesting": lambda d: {**d, "payload": [[[[[[[[]]]]]]]]},
-    "numbers that are none": lambda d: {**d, "wake": float("nan"), "attempts": "many"},
+    "numbers that are none": lambda d: {**d, "wake": float("nan"), "claims": "many"},
     "years that don't exist": lambda d: {**d, "dueAt": "99999-01-01T00:00:00Z"},
 }
 LEFT_ALONE = {kind for kind in BAD if kind != "1.9 MB of a good one"}
@@ -125,7 +125,7 @@ async def test_a_bad_document_in_the_store_does_not_stop_the_sweep(kind: str) ->
         query = "UPDATE documents SET due_at = '2000-01-01T00:00:00.000Z' WHERE execution_id = ?"
         await store_of(env)._write(lambda db: db.execute(query, (bad,)))
         before = await image(env, bad)
-        env.clock.advance(FIRST_LOOK)
+        env.clock.advance(SWEEPS_NEW_AFTER)
         for _ in range(3):
             await env.worker.sweep()
         assert [(await env.status(id)).value() for id in good] == ["good"] * 3
@@ -142,7 +142,7 @@ async def test_an_execution_of_a_workflow_that_is_gone_is_left_alone(caplog: pyt
         with caplog.at_level(logging.WARNING, "engine"):
             for _ in range(3):
                 await env.worker.drive_changes(await fed(env, gone, newer, good))
-                env.clock.advance(FIRST_LOOK)
+                env.clock.advance(SWEEPS_NEW_AFTER)
                 await env.worker.sweep()
         assert (await env.status(good)).value() == "good"
         assert [await image(env, id) for id in (gone, newer)] == before
@@ -160,7 +160,7 @@ async def test_a_deployment_without_workflows_leaves_everything_alone() -> None:
         env.deploy([])
         before = await image(env, id)
         await env.worker.drive_changes(await fed(env, id))
-        env.clock.advance(FIRST_LOOK)
+        env.clock.advance(SWEEPS_NEW_AFTER)
         assert await env.worker.sweep() == 1
         assert await image(env, id) == before
 
@@ -268,7 +268,7 @@ async def test_what_is_left_alone_is_not_asked_about_again() -> None:
         process = Process(env)
         await process.worker.drive_changes(await fed(env, *ids))
         assert process.store.calls == []
-        env.clock.advance(FIRST_LOOK)
+        env.clock.advance(SWEEPS_NEW_AFTER)
         assert await process.worker.sweep() == 2
         assert [call.method for call in process.store.calls] == ["due"]
 

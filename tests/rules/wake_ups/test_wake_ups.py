@@ -17,7 +17,7 @@ from engine.store.documents import Execution
 from engine.testing import Call, Environment
 from engine.values.events import StepResolved
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import FIRST_LOOK, ImpatientClock, Process, StaleStore, store_of
+from tests.support.faults import SWEEPS_NEW_AFTER, ImpatientClock, Process, StaleStore, store_of
 
 wakeups_a = Deferred("wakeups.a", str)
 wakeups_many = Deferred("wakeups.many", int)
@@ -107,7 +107,7 @@ async def test_news_at_any_moment_arrives_within_one_sweep(
                 if number == -1:
                     sent.append(-1)
                     await _send(Process(env), id, one)
-                env.clock.advance(FIRST_LOOK)
+                env.clock.advance(SWEEPS_NEW_AFTER)
                 await driver.worker.sweep()
                 more = bool(sent)
                 if not sent:
@@ -126,7 +126,7 @@ async def test_a_replica_that_lags_for_too_long_is_reported_and_nothing_is_lost(
         id = await env.start(wakeups_at_once)
         await Process(env).client.complete(id, wakeups_a, "!")
         driver = Process(env, store=StaleStore(store_of(env), 100))
-        env.clock.advance(FIRST_LOOK)
+        env.clock.advance(SWEEPS_NEW_AFTER)
         await driver.worker.sweep()
         status = await env.status(id)
         assert status.execution.cause is not None
@@ -272,7 +272,7 @@ async def test_news_for_many_executions_is_found_by_one_sweep() -> None:
     ledger.ran.clear()
     async with Environment([wakeups_after_a_step]) as env:
         ids = [await env.start(wakeups_after_a_step) for _ in range(250)]
-        env.clock.advance(FIRST_LOOK)
+        env.clock.advance(SWEEPS_NEW_AFTER)
         assert await env.worker.sweep() == 250
         outside = Process(env)
         for id in ids:

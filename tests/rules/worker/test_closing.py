@@ -108,7 +108,7 @@ async def test_an_activity_that_is_cut_off_is_no_failure(one: object) -> None:
         await first.worker.close(AT_ONCE)
         await driving
         let_go = await env.store.inner.read(id)
-        assert (let_go.worker, let_go.suspended, let_go.attempts, let_go.cause) == (None, False, 0, None)
+        assert (let_go.worker, let_go.suspended, let_go.claims, let_go.cause) == (None, False, 0, None)
         assert (await env.store.inner.load(id)).chunks == []
         Door.open.set()
         Door.thread_open.set()

@@ -14,7 +14,7 @@ from engine.ground.errors import Refused, Unavailable
 from engine.testing import Call, Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import echo, ledger
-from tests.support.faults import FIRST_LOOK, Freezer, Process, fed, nth, overwrite, store_of
+from tests.support.faults import SWEEPS_NEW_AFTER, Freezer, Process, fed, nth, overwrite, store_of
 
 ONE_PLACE = dataclasses.replace(TEST_SETTINGS, max_drives=1, batch_budget=timedelta(milliseconds=1))
 PATIENCE = 20
@@ -76,7 +76,7 @@ async def test_a_batch_larger_than_the_places_does_not_wait_for_a_long_activity(
         Gate.open.set()
         await driving
         assert (await env.status(long)).value() == "long"
-        env.clock.advance(FIRST_LOOK)
+        env.clock.advance(SWEEPS_NEW_AFTER)
         assert await env.worker.sweep() == 1
         await env.settle()  # so small a budget may end between two steps: then the feed hands it on
         assert (await env.status(quick)).value() == "quick"
@@ -106,7 +106,7 @@ async def test_a_claim_that_the_store_refuses_fails_nobody_else() -> None:
         env.store.before = refuse
         await env.worker.drive_changes(await fed(env, refused, other))
         assert (await env.status(other)).value() == "quick"
-        env.clock.advance(FIRST_LOOK)
+        env.clock.advance(SWEEPS_NEW_AFTER)
         assert await env.worker.sweep() == 2
         assert (await env.status(third)).value() == "quick"
         assert not (await env.status(refused)).is_complete

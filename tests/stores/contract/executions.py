@@ -63,7 +63,7 @@ def execution(id: str | None = None, **fields: Any) -> Execution:
         "created_at": NOW,
         "updated_at": NOW,
     }
-    return Execution.model_validate(values | fields).with_op()
+    return Execution.model_validate(values | fields).with_write_id()
 
 
 def claimed(execution: Execution, worker: str = "me") -> Execution:
@@ -83,7 +83,7 @@ def item(id: str, name: str = "approval", value: str = "1") -> InboxItem:
 
 
 def large(id: str, kind: str, value: str = '"large"') -> Large:
-    return Large(id=kind, execution_id=id, value=value).with_op()
+    return Large(id=kind, execution_id=id, value=value).with_write_id()
 
 
 def plain(record: Any) -> Document:
@@ -93,7 +93,7 @@ def plain(record: Any) -> Document:
 
 def _own(document: Document | None) -> Document:
     assert document is not None, "the document isn't there"
-    return {name: value for name, value in document.items() if not name.startswith(SYSTEM) and name != "op"}
+    return {name: value for name, value in document.items() if not name.startswith(SYSTEM) and name != "writeId"}
 
 
 class StoreContract:
@@ -136,7 +136,7 @@ class StoreContract:
         assert (await store.read(id)).payload == won[0].payload
 
     async def test_read_gives_what_stands_there(self, store: Store, raw: Raw) -> None:
-        there = execution(parents=[{"execution_id": new_id(), "step": "s"}], suspended=True, wake=3, seen=2)
+        there = execution(parents=[{"execution_id": new_id(), "step": "s"}], suspended=True, wake=3, seen_wake=2)
         await raw.put(there.to_document())
         found = await store.read(there.execution_id)
         assert plain(found) == plain(there)
@@ -325,7 +325,7 @@ class StoreContract:
         id, value = new.execution_id, f'"{text}"'
         created = await store.create(new, large(id, "input", value))
         await store.signal(item(id, "large", value), NOW)
-        await store.append(Chunk(id="history::00000000", execution_id=id, events=[{"value": value}]).with_op())
+        await store.append(Chunk(id="history::00000000", execution_id=id, events=[{"value": value}]).with_write_id())
         current = await store.read(id)
         await store.commit(completed(current), None, large(id, "output", value))
         loaded = await store.load(id)
@@ -347,7 +347,9 @@ class StoreContract:
         created = await store.create(new)
         tries: list[Callable[[], Awaitable[Any]]] = [
             lambda: store.replace(created.model_copy(update={"payload": text})),
-            lambda: store.append(Chunk(id="history::00000000", execution_id=id, events=[{"value": text}]).with_op()),
+            lambda: store.append(
+                Chunk(id="history::00000000", execution_id=id, events=[{"value": text}]).with_write_id()
+            ),
             lambda: store.commit(completed(created), chunk(id, 0), large(id, "output", text)),
             lambda: store.signal(item(id, value=text), NOW),
         ]

@@ -172,7 +172,7 @@ class PagesContract:
 
     @pytest.mark.parametrize(
         "broken",
-        [{"workflow": None}, {"wake": "many"}, {"status": "paused"}, {"parents": [{"step": 3}]}, {"attempts": {}}],
+        [{"workflow": None}, {"wake": "many"}, {"status": "paused"}, {"parents": [{"step": 3}]}, {"claims": {}}],
         ids=str,
     )
     async def test_an_exec_document_that_cannot_be_read_is_reported_and_left_out(

@@ -26,7 +26,7 @@ from tests.stores.contract.executions import (
     plain,
 )
 
-MAY_TOUCH = {"op", "etag", "updated_at"}
+MAY_TOUCH = {"write_id", "etag", "updated_at"}
 """Fields that a store may set as it likes when it changes an exec document by itself."""
 
 

@@ -96,7 +96,19 @@ async def test_init_makes_what_the_store_needs(double: CosmosDouble):
         assert made["partitionKey"] == wanted["partitionKey"]
         assert made["defaultTtl"] == -1
     indexing = database.container("executions").rules.indexing
-    names = ("dueAt", "createdAt", "status", "workflow", "outcome", "id", "payload", "events", "wake", "op", "cause")
+    names = (
+        "dueAt",
+        "createdAt",
+        "status",
+        "workflow",
+        "outcome",
+        "id",
+        "payload",
+        "events",
+        "wake",
+        "writeId",
+        "cause",
+    )
     assert [indexing.is_indexed((name,)) for name in names] == [True] * 6 + [False] * 5
     assert await create_containers(account(double), Time().retry()) == []  # again: nothing to do
 

@@ -150,7 +150,7 @@ async def test_a_start_on_its_way_a_second_time_starts_nothing_again(
             (running,) = (await elsewhere.client.list(Filter())).executions
             ended = await elsewhere.drive(running.execution_id)
             assert ended.is_complete
-            env.clock.advance(store.sends_for)
+            env.clock.advance(store.resend_window)
             with pytest.raises(NotEnded, match="may be under way once more"):
                 await elsewhere.client.purge(running.execution_id)
             refused.append(running.execution_id)
@@ -178,7 +178,7 @@ async def test_a_request_on_its_way_a_second_time_reaches_no_run_that_follows(
             elsewhere.clock = env.clock
             elsewhere.worker = elsewhere.new_worker()
             assert (await elsewhere.drive(id)).is_complete
-            env.clock.advance(store.sends_for)
+            env.clock.advance(store.resend_window)
             with pytest.raises(NotEnded, match="may be under way once more"):
                 await elsewhere.client.purge(id)
 

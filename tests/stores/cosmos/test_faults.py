@@ -81,12 +81,12 @@ FAULTS = {
 
 def contents(container: Container) -> list[dict[str, Any]]:
     """The documents, without what differs from write to write."""
-    bare = [{k: v for k, v in d.items() if not k.startswith("_") and k != "op"} for d in container.documents()]
+    bare = [{k: v for k, v in d.items() if not k.startswith("_") and k != "writeId"} for d in container.documents()]
     return sorted(bare, key=lambda document: document["id"])
 
 
 def result(answer: Any) -> Any:
-    return answer.model_copy(update={"etag": "", "op": ""}) if isinstance(answer, Execution) else answer
+    return answer.model_copy(update={"etag": "", "write_id": ""}) if isinstance(answer, Execution) else answer
 
 
 CALM: dict[str, tuple[Any, list[dict[str, Any]]]] = {}

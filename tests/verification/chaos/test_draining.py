@@ -76,7 +76,7 @@ async def test_a_worker_that_drains_ends_what_runs_and_claims_no_more() -> None:
         Door.open.set()
         await asyncio.gather(*drives)
         given_back = await env.store.inner.read(busy)
-        assert (given_back.worker, given_back.suspended, given_back.attempts) == (None, False, 0)
+        assert (given_back.worker, given_back.suspended, given_back.claims) == (None, False, 0)
         assert len((await env.store.inner.load(busy)).chunks) == 1
         assert first.store.count("replace") == 1
         assert Door.passed == []

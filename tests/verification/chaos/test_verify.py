@@ -74,7 +74,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     ),
     "leased": (lambda d: d["exec"].update(worker="w"), "worker is left"),
     "due": (lambda d: d["exec"].update(dueAt="2027-01-01T00:00:00Z"), "dueAt is left"),
-    "counted": (lambda d: d["exec"].update(attempts=1), "claims without progress are left"),
+    "counted": (lambda d: d["exec"].update(claims=1), "claims without progress are left"),
     "other result": (lambda d: d["exec"].update(completedResult="{}"), "its history says"),
     "gap": (lambda d: d.pop("history::00000000"), "the history has gaps"),
     "deferred gone": (lambda d: d.pop("deferred::chaos.answer"), "the inbox isn't as full as it says"),
@@ -98,7 +98,9 @@ def test_each_damage_is_found(recorded: tuple[str, list[Document], list[Run]], n
 
 def test_a_parent_that_was_not_told_is_found(recorded: tuple[str, list[Document], list[Run]]) -> None:
     id, documents, runs = recorded
-    changed = [{**document, "told": False} if document.get("parents") else document for document in documents]
+    changed = [
+        {**document, "parentsNotified": False} if document.get("parents") else document for document in documents
+    ]
     assert any("its parent was not told" in text for text in problems(id, changed, runs))
 
 

@@ -126,8 +126,8 @@ def _check_end(story: Story, started: dict[str, str], findings: Findings) -> Non
     findings.expect(exec.get("outcome") in allowed, f"{id}: {exec.get('outcome')}, not {allowed}: {exec.get('error')}")
     for name in ("worker", "leaseExpiresAt", "dueAt", "cause"):
         findings.expect(exec.get(name) is None, f"{id}: {name} is left: {exec.get(name)}")
-    findings.expect(not exec.get("parents") or exec.get("told") is True, f"{id}: its parent was not told")
-    findings.expect(exec.get("attempts", 0) == 0, f"{id}: claims without progress are left")
+    findings.expect(not exec.get("parents") or exec.get("parentsNotified") is True, f"{id}: its parent was not told")
+    findings.expect(exec.get("claims", 0) == 0, f"{id}: claims without progress are left")
     if exec.get("outcome") == "failed":
         findings.expect(exec["error"]["type"].endswith("Refused"), f"{id}: failed with {exec['error']}")
     findings.expect(not exec.get("compensationErrors"), f"{id}: a compensation failed")

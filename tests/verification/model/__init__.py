@@ -27,12 +27,12 @@ transition too, since the clock may move, and others may write, between any two.
 |                             | heartbeat again, then the inbox                                                      |
 | refresh, inbox              | `lease.Lease.refresh`: the exec document first, then the inbox                       |
 | an activity ends            | `activities.Activities._perform`                                                     |
-| the answer is lost, re-sent | `store.cosmos`: `replace`, `append`, `commit` read back what stands (`op`)           |
+| the answer is lost, re-sent | `store.cosmos`: `replace`, `append`, `commit` read back what stands (`writeId`)      |
 | a value comes               | `client.Client.complete`: `Store.signal`                                             |
 | an interrupt comes          | `client.Client.interrupt`: `Store.interrupt`                                         |
 | terminate, resume           | `client.Client`: `Store.replace` of `Execution.terminated`, `Execution.resumed`      |
 | crash                       | `drive.Drive.run` ends in the middle: nothing is written any more                    |
-| loses the store             | `drive.Drive.run`: `Lease.forgive`; without it, a crash                              |
+| loses the store             | `drive.Drive.run`: `Lease.uncount_claim`; without it, a crash                        |
 | a heartbeat is due          | `lease.Lease.heartbeat_at` has passed                                                |
 | the lease expires           | `Execution.is_leased` turns false: its end and the skew have passed                  |
 

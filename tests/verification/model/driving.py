@@ -31,9 +31,9 @@ class Driving:
             return
         if state.faults:
             yield Move("crashes", fault(stopped(state, number)), number, False)
-            if driver.view is None and state.exec.worker == number and state.exec.attempts:
-                forgiven = stopped(written(state, state.exec.forgiven(), number), number)
-                yield Move("loses the store: its claim isn't counted", fault(forgiven), number, False)
+            if driver.view is None and state.exec.worker == number and state.exec.claims:
+                uncounted = stopped(written(state, state.exec.with_claim_uncounted(), number), number)
+                yield Move("loses the store: its claim isn't counted", fault(uncounted), number, False)
         if driver.late or driver.at not in ("step", "start", "seal"):
             return  # what happens meanwhile makes a difference in the next round only
         yield Move("its heartbeat is due", with_driver(state, number, driver._replace(late=True)), number, False)

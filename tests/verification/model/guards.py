@@ -73,7 +73,9 @@ GUARDS = {
     "keep-interrupt": Guard(
         "no change of the exec document takes an interrupt back", "Execution.claimed", "steps", 4, TAKEN_BACK
     ),
-    "own-write": Guard("a write that is sent again recognises its first try", "store.cosmos, `op`", "race", 7, OWN),
+    "own-write": Guard(
+        "a write that is sent again recognises its first try", "store.cosmos, `writeId`", "race", 7, OWN
+    ),
     "one-batch": Guard("an item and its bump are one batch", "Store.signal", "after", 6, VALUE_LEFT),
     "first-writer": Guard("a deferred's document is only ever created", "Store.signal", "together", 3, FIRST_LOST),
     "running-only": Guard(

@@ -6,7 +6,7 @@ rules to one with none.
 1. A driver that has lost the lease, and whose next write is one to the exec document, is idle: it can only meet a
    conflict, find that the lease is lost, and stop. If its heartbeat is due, it starts and seals nothing before that.
 2. Of an old version in hand only what the driver still reads in it counts.
-3. Of `seen` only counts whether it is `wake`.
+3. Of `seen_wake` only counts whether it is `wake`.
 4. Chunks that the exec document counts are loaded by whoever loads: they count as one, without their takeovers.
 """
 
@@ -35,8 +35,8 @@ class Reduction:
             if driver.at != IDLE and self._lost and self._is_over(state, number, driver):
                 state = stopped(state, number)
         exec, log = state.exec, state.log
-        if exec.seen != exec.wake and exec.seen:
-            exec = exec._replace(seen=0)
+        if exec.seen_wake != exec.wake and exec.seen_wake:
+            exec = exec._replace(seen_wake=0)
         counted = exec.history_length if self._chunks else 0
         if counted > 1:
             log = (recorded(log[:counted]), *log[counted:])

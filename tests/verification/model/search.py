@@ -34,7 +34,7 @@ class Step:
         exec = self.state.exec
         stands = exec.ended or ("suspended" if exec.suspended else "running")
         lease = self.holder + (" (expired)" if exec.worker is not None and not exec.live else "")
-        facts = f"{stands}, lease {lease}, wake {exec.wake}, seen {exec.seen}, due {exec.due or '-'}"
+        facts = f"{stands}, lease {lease}, wake {exec.wake}, seen {exec.seen_wake}, due {exec.due or '-'}"
         history = " ".join("+".join(chunk) for chunk in self.history) or "-"
         inbox = " ".join(sorted(self.state.inbox)) or "-"
         who = f"{self.who}: " if self.who else ""

@@ -31,11 +31,11 @@ class Exec(NamedTuple):
     live: bool = False
     due: str | None = NOW
     wake: int = 0
-    seen: int = 0
+    seen_wake: int = 0
     inbox_count: int = 0
     history_length: int = 0
-    attempts: int = 0
-    """1 for any number of claims since there was progress, but for those that were forgiven."""
+    claims: int = 0
+    """1 for any number of claims since there was progress, but for those that are not counted."""
     cause: bool = False
     """Whether it was suspended for something that `resume` has to cure."""
 
@@ -49,28 +49,28 @@ class Exec(NamedTuple):
 
     def is_fresh(self, without_claims: bool = False) -> bool:
         """As `Execution.is_fresh`."""
-        claimed = (self.attempts or self.worker is not None) and not without_claims
+        claimed = (self.claims or self.worker is not None) and not without_claims
         return not (self.history_length or self.inbox_count or self.wake or claimed)
 
     def is_runnable(self, rung: bool, without_lease: bool = False, without_due: bool = False) -> bool:
         """As `Execution.is_runnable`."""
         if self.ended or (self.is_leased() and not without_lease):
             return False
-        return not self.suspended or self.wake > self.seen or (self.is_due(rung) and not without_due)
+        return not self.suspended or self.wake > self.seen_wake or (self.is_due(rung) and not without_due)
 
     # -- the changes, as `Execution` has them --
 
     def claimed(self, worker: int) -> Exec:
-        return self._replace(attempts=1, suspended=False, cause=False).leased(worker)
+        return self._replace(claims=1, suspended=False, cause=False).leased(worker)
 
     def leased(self, worker: int) -> Exec:
         return self._replace(worker=worker, live=True, due=LEASE)
 
-    def forgiven(self) -> Exec:
-        return self._replace(attempts=0)
+    def with_claim_uncounted(self) -> Exec:
+        return self._replace(claims=0)
 
     def suspended_until(self, due: str | None) -> Exec:
-        return self._let_go()._replace(suspended=True, due=due, seen=self.wake)
+        return self._let_go()._replace(suspended=True, due=due, seen_wake=self.wake)
 
     def suspended_because(self) -> Exec:
         return self.suspended_until(None)._replace(cause=True)
@@ -79,13 +79,13 @@ class Exec(NamedTuple):
         return self._let_go()._replace(suspended=False, due=NOW)
 
     def completed(self, outcome: str) -> Exec:
-        return self._let_go()._replace(ended=outcome, suspended=False, due=None, seen=self.wake)
+        return self._let_go()._replace(ended=outcome, suspended=False, due=None, seen_wake=self.wake)
 
     def terminated(self) -> Exec:
         return self.completed("terminated")._replace(wake=self.wake + 1)
 
     def _let_go(self) -> Exec:
-        return self._replace(worker=None, live=False, attempts=0, cause=False)
+        return self._replace(worker=None, live=False, claims=0, cause=False)
 
     # -- the changes of the outside, as `Store.signal`, `Store.interrupt` and `Execution` make them --
 
@@ -94,7 +94,7 @@ class Exec(NamedTuple):
         return self._replace(inbox_count=self.inbox_count + 1)._touched(wake, due)
 
     def resumed(self) -> Exec:
-        return self._replace(suspended=False, cause=False, attempts=0, due=NOW, wake=self.wake + 1)
+        return self._replace(suspended=False, cause=False, claims=0, due=NOW, wake=self.wake + 1)
 
     def with_interrupt(self, wake: bool = True, due: bool = True) -> Exec:
         return self._replace(interrupted=True)._touched(wake, due)

@@ -33,7 +33,7 @@ FIELDS = {
     "lease_expires_at",
     "due_at",
     "wake",
-    "seen",
+    "seen_wake",
     "inbox_count",
     "history_length",
 }
@@ -71,10 +71,10 @@ def as_execution(exec: Exec, rung: bool = False) -> Execution:
         lease_expires_at=expires,
         due_at=dues.get(exec.due),
         wake=exec.wake,
-        seen=exec.seen,
+        seen_wake=exec.seen_wake,
         inbox_count=exec.inbox_count,
         history_length=exec.history_length,
-        attempts=exec.attempts,
+        claims=exec.claims,
         created_at=LONG_AGO,
         updated_at=LONG_AGO,
     )
@@ -83,7 +83,7 @@ def as_execution(exec: Exec, rung: bool = False) -> Execution:
 def facts(execution: Execution) -> dict[str, Any]:
     """What the protocol says of a document. Of claims and cause counts only whether there are any."""
     seen = execution.model_dump(include=FIELDS)
-    return {**seen, "claimed": execution.attempts > 0, "cause": execution.cause is not None}
+    return {**seen, "claimed": execution.claims > 0, "cause": execution.cause is not None}
 
 
 @pytest.mark.parametrize("rung", [False, True])
@@ -108,7 +108,7 @@ def test_a_lease_is_due_exactly_when_it_has_expired() -> None:
 CHANGES: dict[str, tuple[Callable[[Exec], Exec], Callable[[Execution], Execution]]] = {
     "claimed": (lambda e: e.claimed(0), lambda e: e.claimed("0", T, LEASE_TIME, SKEW)),
     "leased": (lambda e: e.leased(0), lambda e: e.leased("0", T, LEASE_TIME, SKEW)),
-    "forgiven": (lambda e: e.forgiven(), lambda e: e.forgiven(T)),
+    "claim uncounted": (lambda e: e.with_claim_uncounted(), lambda e: e.with_claim_uncounted(T)),
     "suspended": (lambda e: e.suspended_until(None), lambda e: e.suspended_until(None, T)),
     "suspended for a timer": (lambda e: e.suspended_until(TIMER_DUE), lambda e: e.suspended_until(SOON, T)),
     "suspended with a cause": (lambda e: e.suspended_because(), lambda e: e.suspended_because(CAUSE, T)),

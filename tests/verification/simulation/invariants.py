@@ -6,7 +6,7 @@
    is received once; inbox documents never change, so the first value of a deferred stays.
 3. Whatever a workflow's code saw before its driver's write is recorded with that write at the latest.
 4. A result never changes. An interrupt is never taken back, and who was interrupted ends as interrupted, or terminated.
-5. `wake`, `seen` and `historyLength` never shrink; `wake` grows with every piece of news; `inboxCount` counts the
+5. `wake`, `seenWake` and `historyLength` never shrink; `wake` grows with every piece of news; `inboxCount` counts the
    inbox; no lease is taken before its end.
 6. A step has one label, whoever starts it, and a label tells what its workflow had seen: activities are started by
    what is recorded (write-ahead). Once a driver has loaded the history and holds the lease, nobody else adds to it
@@ -171,7 +171,7 @@ class Invariants:
         inbox = sum(1 for id in after if id.startswith(INBOX))
         _require(new["inboxCount"] == inbox, f"inboxCount is {new['inboxCount']}, but there are {inbox}")
         _require(new["historyLength"] <= known.chunks, "historyLength counts chunks that there are not")
-        _require(new["seen"] <= new["wake"], "more was seen than there was to see")
+        _require(new["seenWake"] <= new["wake"], "more was seen than there was to see")
 
     def _saw(self, known: Known, run: ObservedRun, exec_before: Document) -> None:
         if run.identity != (exec_before["executionId"], exec_before["createdAt"]):
@@ -189,7 +189,7 @@ class Invariants:
 
 
 def _compare(now: datetime, old: Document, new: Document) -> None:
-    for name in ("wake", "seen", "historyLength", "inboxCount"):
+    for name in ("wake", "seenWake", "historyLength", "inboxCount"):
         _require(new[name] >= old[name], f"{name} went from {old[name]} back to {new[name]}")
     _require(new["interrupted"] or not old["interrupted"], "an interrupt was taken back")
     news = new["inboxCount"] > old["inboxCount"] or new["interrupted"] != old["interrupted"]

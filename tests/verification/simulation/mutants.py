@@ -154,7 +154,7 @@ def _rewritten(owner: type, name: str, old: str, new: str) -> Mutant:
 MUTANTS: Mapping[str, Mutant] = {
     "suspend without IfMatch": _without_if_match(lambda d: d["suspended"]),
     "complete without IfMatch": _without_if_match(lambda d: d["status"] == "complete"),
-    "claim without IfMatch": _without_if_match(lambda d: d["attempts"] > 0 and not d["suspended"]),
+    "claim without IfMatch": _without_if_match(lambda d: d["claims"] > 0 and not d["suspended"]),
     "append over what is there": _overwriting("history::"),
     "the last value of a deferred wins": _overwriting("deferred::"),
     "signal without wake": _signal_without_wake,

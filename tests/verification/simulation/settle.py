@@ -3,9 +3,9 @@
 More exactly. Faults stop, and nothing is delivered any more but by the sweep. After the time that leases take to
 expire, rounds of two sweeps follow, by workers that know the versions of all executions. In each:
 1. Whatever was due on everybody's clock has changed.
-2. What isn't due and isn't driven is at rest: ended and told, or suspended with nothing unseen (`wake == seen`), and
-   its history alone, replayed, waits for exactly that: deferreds that nobody completed, channels with nothing untaken,
-   children that still run, timers and retries of which the earliest is its `dueAt`.
+2. What isn't due and isn't driven is at rest. It has ended and its parents are notified, or it is suspended with
+   nothing unseen. Its history alone, replayed, waits for exactly that: deferreds that nobody completed, channels with
+   nothing untaken, children that still run, timers and retries of which the earliest is its `dueAt`.
 3. No child runs on that its parent, which has ended, waited for or gave up: it was interrupted, or is over.
 4. Then the outside brings what it owes, time jumps to what is due next, and there is another round.
 At the end all have ended, their histories replay to the recorded results, and without faults every attempt ran once.
@@ -96,7 +96,7 @@ class Settling:
     async def _look(self, execution: Execution) -> bool:
         """Check that it is at rest, and give it what it waits for. True if something was given."""
         world, id = self._world, execution.execution_id
-        if not execution.suspended or execution.wake != execution.seen:
+        if not execution.suspended or execution.wake != execution.seen_wake:
             raise Violation(f"execution {id[:4]} is not due, but there is something to do for it")
         if execution.cause is not None:
             if execution.cause.type not in SIMPLE_CAUSES:
@@ -189,7 +189,7 @@ def replayed(execution: Execution, loaded: Loaded) -> ObservedRun:
     assert workflow is not None
     payload = loaded.input.value if loaded.input else execution.payload
     begun = execution.created_at
-    run = ObservedRun(workflow, execution.execution_id, payload or "null", begun, execution.ancestors, execution.run)
+    run = ObservedRun(workflow, execution.execution_id, payload or "null", begun, execution.ancestors, execution.run_id)
     run.begin()
     for chunk in loaded.chunks:
         for event in chunk.decoded():

@@ -65,8 +65,8 @@ def _exec(document: Document) -> str:
         f"exec{document['_etag']} {document['workflow']}/{document['version']} {state}",
         f"worker={worker[:4]} until {lease[14:23]}" if worker and lease else "",
         f"due={due[11:23]}" if due else "",
-        f"wake={document['wake']} seen={document['seen']} inbox={document['inboxCount']}",
-        f"length={document['historyLength']} attempts={document['attempts']}",
+        f"wake={document['wake']} seenWake={document['seenWake']} inbox={document['inboxCount']}",
+        f"length={document['historyLength']} claims={document['claims']}",
         "interrupted" if document["interrupted"] else "",
         f"cause={document['cause']['type']}" if "cause" in document else "",
     ]
