@@ -31,18 +31,18 @@ def difference(before: Any, after: Any, path: str = "") -> str | None:
     """The first place at which `after` isn't what `before` was, in words; None if there is none."""
     kind = type(before)
     if kind is type(after) and kind in _SCALARS:
-        return None if before == after else _told(path, before, after)
+        return None if before == after else _message(path, before, after)
     if isinstance(before, BaseModel) or dataclasses.is_dataclass(before):
         if kind is not type(after):
-            return _told(path, before, after)
+            return _message(path, before, after)
         return _of_items(_fields(before), _fields(after), path) or _unseen(before, after, path)
     if not isinstance(before, type(after)) and not (isinstance(before, int) and type(after) is float):
-        return _told(path, before, after)
+        return _message(path, before, after)
     if isinstance(before, Mapping):
         return _of_items(before, after, path)
     if isinstance(before, list | tuple):
         return _of_items(dict(enumerate(before)), dict(enumerate(after)), path)
-    return None if _is_same(before, after) else _told(path, before, after)
+    return None if _is_same(before, after) else _message(path, before, after)
 
 
 def _of_items(before: Mapping[Any, Any], after: Mapping[Any, Any], path: str) -> str | None:
@@ -100,7 +100,7 @@ def _is_same(before: Any, after: Any) -> bool:
     return type(before).__eq__ is object.__eq__ or bool(before == after)  # type: ignore[comparison-overlap]
 
 
-def _told(path: str, before: Any, after: Any) -> str:
+def _message(path: str, before: Any, after: Any) -> str:
     where = f" at {path.lstrip('.')}" if path else ""
     if type(before) is type(after):
         return f"another {type(before).__name__} would come back{where}"
