@@ -18,26 +18,26 @@ from collections.abc import Iterable, Mapping
 
 from engine.core.steps import ChildStep
 from engine.driving.child_requests import begin_child, drop_child
+from engine.driving.claim import Claim
 from engine.driving.resources import Resources
-from engine.store.documents import Execution, InboxItem
+from engine.store.documents import InboxItem
 
 
 class Children:
-    """The children of `parent`; `is_first`: nobody has driven it before. The exit of a child that has ended already
-    goes into `inbox`; `changed` is set when something has crossed."""
+    """The children of the execution that `claim` holds. The exit of a child that has ended already goes into `inbox`.
+    `changed` is set when something has crossed."""
 
     def __init__(
         self,
         resources: Resources,
-        parent: Execution,
-        is_first: bool,
+        claim: Claim,
         inbox: dict[tuple[str, str], InboxItem],
         changed: asyncio.Event,
     ) -> None:
         self.error: Exception | None = None
         self._resources = resources
-        self._parent = parent
-        self._is_first = is_first
+        self._parent = claim.execution
+        self._is_first = claim.is_fresh
         self._inbox = inbox
         self._changed = changed
         self._asked_for: set[str] = set()

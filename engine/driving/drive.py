@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import logging
 from collections.abc import Callable
 from datetime import datetime
@@ -27,6 +28,7 @@ from engine.core.steps import ActivityStep, ChildStep
 from engine.driving.activities import Activities
 from engine.driving.attempt import AttemptResult
 from engine.driving.children import Children
+from engine.driving.claim import Claim
 from engine.driving.lease import Lease, LeaseLost
 from engine.driving.resources import Resources
 from engine.ground.clock import FAR_FUTURE
@@ -45,17 +47,23 @@ _log = logging.getLogger("engine")
 _workflow_log = logging.getLogger("engine.workflow")
 
 
-class Drive:
-    """One driver at work on one execution. `claimed` is the version that the claim wrote; `fresh`: nothing has
-    happened to it before; `takeover`: the driver before it did not let go."""
+class Stopping(enum.Enum):
+    """Whether the process wants a drive to let go."""
 
-    def __init__(
-        self, resources: Resources, workflow: Workflow[Any, Any], claimed: Execution, fresh: bool, takeover: bool
-    ) -> None:
+    NOT = "it goes on"
+    BETWEEN_STEPS = "it lets go between two steps, as soon as no activity runs"
+    NOW = "it lets go at once, and cancels the activities that run"
+
+
+class Drive:
+    """One driver at work on one execution, under the claim that it holds."""
+
+    def __init__(self, resources: Resources, workflow: Workflow[Any, Any], claim: Claim) -> None:
+        claimed = claim.execution
         self._resources = resources
         self._workflow = workflow
-        self._lease = Lease(resources.store, resources.clock, resources.settings, claimed, fresh, takeover)
-        self._fresh = fresh
+        self._lease = Lease(resources.store, resources.clock, resources.settings, claim)
+        self._is_fresh = claim.is_fresh
         self._logged = claimed.logged
         self._run: Run | None = None
         self._unsaved: list[Event] = []
@@ -63,12 +71,11 @@ class Drive:
         self.newest_seen = claimed
         """The newest version of the exec document that this drive was notified of."""
         self._activities = Activities(resources, claimed, workflow.options.max_parallel, self._changed)
-        self._children = Children(resources, claimed, fresh, self._lease.inbox, self._changed)
+        self._children = Children(resources, claim, self._lease.inbox, self._changed)
         self._held: list[tuple[ActivityStep, ErrorRecord]] = []
         self._ended: set[str] = set()
         """Children that were dropped because the workflow came to its end: an interrupt may open it again."""
-        self._draining = False
-        self._cut = False
+        self._stopping = Stopping.NOT
 
     # -- what the worker calls --
 
@@ -119,12 +126,13 @@ class Drive:
 
     def drain(self) -> None:
         """Let go between two steps, as soon as no activity runs."""
-        self._draining = True
+        if self._stopping is Stopping.NOT:
+            self._stopping = Stopping.BETWEEN_STEPS
         self._changed.set()
 
     def cut(self) -> None:
         """Let go now: running activities are cancelled without a trace."""
-        self._draining = self._cut = True
+        self._stopping = Stopping.NOW
         self._changed.set()
 
     # -- the flow --
@@ -147,7 +155,7 @@ class Drive:
                 f"claimed {before} times in a row: its driver dies each time, before it has read what is stored. Find "
                 "out what that is, then resume it."
             )
-        if not self._fresh:
+        if not self._is_fresh:
             payload, history = await self._lease.load()
         before = self.execution.claims - 1
         if before >= limit:
@@ -181,7 +189,7 @@ class Drive:
             self._drop_children(run)
             if not self._children.are_crossing:
                 return await self._complete(run.outcome)
-        if self._cut:
+        if self._stopping is Stopping.NOW:
             self._cancel()
             return await self._let_go(self.execution.released(self._now()))
         if self._is_at_rest(run):
@@ -193,7 +201,7 @@ class Drive:
         if self._now() >= self._lease.heartbeat_at:
             return False  # the host may have been frozen: nothing is started on a lease that may be gone
         self._children.interrupt_dropped()
-        if self._draining:
+        if self._stopping is Stopping.BETWEEN_STEPS:
             if not self._activities.are_running and not self._children.are_crossing:
                 return await self._let_go(self.execution.released(self._now()))
         elif run.outcome is None:

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from engine.driving.claim import Claim
 from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
@@ -36,13 +37,11 @@ class LeaseLost(Exception):
 
 
 class Lease:
-    """A driver's hold on the execution whose exec document its claim wrote. Not for concurrent use: one flow of control
-    makes its calls, one after the other."""
+    """A driver's hold on the execution of its claim. Not for concurrent use: one flow of control makes the calls, one
+    after the other."""
 
-    def __init__(
-        self, store: Store, clock: Clock, settings: Settings, claimed: Execution, fresh: bool, takeover: bool
-    ) -> None:
-        self.execution = claimed
+    def __init__(self, store: Store, clock: Clock, settings: Settings, claim: Claim) -> None:
+        claimed = self.execution = claim.execution
         self.inbox: dict[tuple[str, str], InboxItem] = {}
         """What the outside and the children have sent, by kind and name (a channel's values by kind and id)."""
         expires_at = claimed.lease_expires_at or clock.now()
@@ -54,9 +53,9 @@ class Lease:
         self._settings = settings
         self._length = 0
         self._newest_wake = 0
-        self._is_loaded = fresh
+        self._is_loaded = claim.is_fresh
         """Whether what has happened is in hand: nothing has, or it was read."""
-        self._is_sealed = not takeover
+        self._is_sealed = not claim.is_takeover
         """Whether the driver before this one can't append."""
 
     def notice(self, wake: int) -> bool:

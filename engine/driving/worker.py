@@ -22,6 +22,7 @@ from typing import Any
 
 from engine.core.registry import Registry
 from engine.driving.child_requests import notify_parents
+from engine.driving.claim import Claim
 from engine.driving.drive import Drive
 from engine.driving.resources import Resources
 from engine.driving.watchdog import Watchdog
@@ -239,7 +240,7 @@ class Worker:
                 return None
             if self._closing or not execution.is_runnable(now, settings.skew):
                 return None
-            fresh, takeover = execution.is_fresh, execution.worker is not None
+            is_fresh, is_takeover = execution.is_fresh, execution.worker is not None
             try:
                 claimed = await self._store.replace(
                     execution.claimed(uuid.uuid4().hex, now, settings.lease, settings.skew)
@@ -251,7 +252,7 @@ class Worker:
                 return None
             except Missing:
                 return None
-            return Drive(self._resources, workflow, claimed, fresh, takeover)
+            return Drive(self._resources, workflow, Claim(claimed, is_fresh, is_takeover))
         return None
 
     def _leave_alone(self, execution: Execution) -> None:
