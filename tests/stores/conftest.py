@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import types
-
 import pytest
+
+from tests.stores.cosmos.support import sdk_waits_for_nothing
 
 
 @pytest.fixture(autouse=True)
 def _sdk_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK repeats a 503 by itself, after half a second."""
-
-    async def at_once(seconds: float) -> None:
-        return None
-
-    monkeypatch.setattr("azure.cosmos.aio._retry_utility_async.asyncio", types.SimpleNamespace(sleep=at_once))
+    sdk_waits_for_nothing(monkeypatch)

@@ -1,21 +1,25 @@
 """A fixture `store` that is each store in turn: SQLite, Cosmos DB's double, and the account that the environment names.
 
-from tests.stores.every_store import store  # noqa: F401
+from tests.stores.every_store import store as store
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import pytest
+from azure.cosmos.aio import ContainerProxy
 
 from engine.store.base import Store
 from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.client import Connection
 from engine.store.cosmos.init import create_containers
+from engine.store.cosmos.items import Items
 from engine.store.cosmos.store import CosmosStore
 from engine.store.cosmos.usage import Usage
 from engine.store.sqlite.store import SqliteStore
@@ -23,6 +27,9 @@ from tests.cosmos_double import CosmosDouble
 from tests.stores.cosmos.support import Time, account, set_up
 
 ENDPOINT, KEY = "COSMOS_TEST_ENDPOINT", "COSMOS_TEST_KEY"
+
+MakeStore = Callable[[str], CosmosStore]
+"""From the name of a container to a store in it."""
 
 
 @pytest.fixture(params=["sqlite", "double", pytest.param("account", marks=pytest.mark.cosmos)])
@@ -71,3 +78,44 @@ async def _account() -> AsyncIterator[Store]:
         store = CosmosStore(account)
         yield store
         await store.close()
+
+
+class OwnContainer(CosmosStore):
+    """A store in an account that makes its container when it is first used, and deletes it in the end."""
+
+    def __init__(self, account: CosmosAccount) -> None:
+        super().__init__(account)
+        self._items = Items(self._open, self._items.retry)
+        self._making = asyncio.Lock()
+        self._is_made = False
+
+    async def _open(self) -> ContainerProxy:
+        async with self._making:
+            if not self._is_made:
+                await create_containers(self.account)
+                self._is_made = True
+        return await self._connection.executions()
+
+    async def close(self) -> None:
+        if self._is_made:
+            self._is_made = False
+            database = (await self._connection.client()).get_database_client(self.account.database)
+            await database.delete_container(self.account.container)
+        await super().close()
+
+
+@asynccontextmanager
+async def in_double() -> AsyncIterator[MakeStore]:
+    async with CosmosDouble(ranges=2, log_limit=1_000) as double:
+
+        def make(name: str) -> CosmosStore:
+            set_up(double, name)
+            return CosmosStore(replace(account(double), container=name), Time().retry())
+
+        yield make
+
+
+@asynccontextmanager
+async def in_account() -> AsyncIterator[MakeStore]:
+    async with account_of_environment() as account:
+        yield lambda name: OwnContainer(replace(account, container=name))

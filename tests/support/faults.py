@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,9 +12,9 @@ from engine.boundary.client import Client
 from engine.driving.worker import Worker
 from engine.ground.clock import Clock
 from engine.ground.errors import Unavailable
-from engine.store.base import Loaded
+from engine.store.base import Loaded, Store
+from engine.store.cosmos.store import CosmosStore
 from engine.store.documents import Document, Execution
-from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import Hook
 from engine.testing import Call, Environment, ManualClock, WatchedStore
 
@@ -92,7 +93,7 @@ class Freezer:
 class StaleStore(WatchedStore):
     """A view of the store whose replica lags: of each state, the first `lag` loads give the one before."""
 
-    def __init__(self, inner: SqliteStore, lag: int) -> None:
+    def __init__(self, inner: Store, lag: int) -> None:
         super().__init__(inner)
         self._lag = lag
         self._old: dict[str, Loaded] = {}
@@ -135,17 +136,19 @@ async def purge(env: Environment, id: str) -> None:
     await env.client.purge(id)
 
 
-def store_of(env: Environment) -> SqliteStore:
+def store_of(env: Environment) -> Any:
     """The store under an environment's hooks."""
-    inner = env.store.inner
-    assert isinstance(inner, SqliteStore)
-    return inner
+    return env.store.inner
 
 
-async def image(env: Environment, id: str) -> list[tuple[Any, ...]]:
-    """Every byte of an execution's partition."""
+async def image(env: Environment, id: str) -> list[Any]:
+    """Everything in an execution's partition, with its etags."""
+    store = store_of(env)
+    if isinstance(store, CosmosStore):
+        documents = await store._items.query("image", id, "SELECT * FROM c")
+        return sorted(json.dumps(document, sort_keys=True) for document in documents)
     query = "SELECT id, body, etag, seq FROM documents WHERE execution_id = ? ORDER BY id"
-    return await store_of(env)._read(lambda db: db.execute(query, (id,)).fetchall())
+    return list(await store._read(lambda db: db.execute(query, (id,)).fetchall()))
 
 
 async def delete(env: Environment, id: str, document: str) -> None:

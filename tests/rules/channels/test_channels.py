@@ -13,6 +13,9 @@ from engine.boundary.client import MAX_KEY
 from engine.testing import Environment
 from tests.support.mortal import Journal, everywhere, inputs, rest
 
+pytestmark = pytest.mark.usefixtures("every_store")
+SLOW = pytest.mark.sqlite_only("each store call would be a request")
+
 journal = Journal()
 numbers = Channel("channels.numbers", int)
 words = Channel("channels.words", str)
@@ -65,6 +68,7 @@ async def takes_two() -> list[int]:
 ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if isinstance(item, Workflow)]
 
 
+@SLOW
 async def test_a_channels_values_come_in_order_each_once() -> None:
     """async for, with a suspension between them; two of one value are two; at every crash."""
 
@@ -82,6 +86,7 @@ async def test_a_channels_values_come_in_order_each_once() -> None:
     await everywhere(ALL, journal, scenario, limit=60)
 
 
+@SLOW
 async def test_two_hundred_values() -> None:
     """Sent before, and while it is driven, under a clock that stands; in the order of their sending."""
     async with Environment(ALL) as env:
@@ -105,6 +110,7 @@ async def test_two_channels_are_apart() -> None:
         assert (await env.finish(id)).value() == ["a", 1, "b", 2]
 
 
+@SLOW
 async def test_receivers_at_once_share_the_values() -> None:
     """Six calls, six values: none is lost and none is given twice; at every crash."""
 
@@ -152,6 +158,7 @@ async def test_a_value_with_a_key_is_sent_once(key: str) -> None:
         assert all(len(item.id.encode()) <= 1_023 for item in (await env.store.inner.load(id)).inbox)
 
 
+@pytest.mark.sqlite_only("nothing of it depends on the store")
 async def test_wrong_values_and_names_are_refused() -> None:
     """Nothing is stored of them."""
     async with Environment(ALL) as env:

@@ -14,6 +14,9 @@ from tests.support.families import FAMILY, answer, journal, leaf, leaves_it, onl
 from tests.support.faults import purge
 from tests.support.mortal import assert_at_rest, assert_replays, everywhere, executions, rest
 
+pytestmark = pytest.mark.usefixtures("every_store")
+SLOW = pytest.mark.sqlite_only("each store call would be a request")
+
 
 class Gate:
     """An activity that has begun, and may end when the test says so."""
@@ -72,7 +75,7 @@ async def test_a_stopped_child_says_how() -> None:
         assert (stopped.value.outcome, stopped.value.execution_id) == ("terminated", child.execution_id)
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", [False, pytest.param(True, marks=SLOW)])
 async def test_the_end_of_a_child_is_told_at_least_once(after: bool) -> None:
     """The process dies as the child's end is committed, or before its parent is told: the sweep finds the debt."""
 

@@ -20,6 +20,9 @@ from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, executions
 
+pytestmark = pytest.mark.usefixtures("every_store")
+SLOW = pytest.mark.sqlite_only("each store call would be a request")
+
 journal = Journal()
 answer = Deferred("children.answer", int)
 
@@ -166,6 +169,7 @@ ALL = [
 ]
 
 
+@SLOW
 async def test_a_result_survives_every_crash() -> None:
     """One child, its activity once if recorded, and the parent's result: at every store call."""
 
@@ -178,6 +182,7 @@ async def test_a_result_survives_every_crash() -> None:
     await everywhere(ALL, journal, scenario)
 
 
+@SLOW
 async def test_parallel_children_survive_every_crash() -> None:
     """gather over children without a key: each call is a child of its own, results in order."""
 
@@ -189,6 +194,7 @@ async def test_parallel_children_survive_every_crash() -> None:
     await everywhere(ALL, journal, scenario)
 
 
+@SLOW
 async def test_a_childs_failure_survives_every_crash() -> None:
     """It fails the parent, which is compensated: once each."""
 
@@ -316,6 +322,7 @@ async def nothing(_: Call) -> None:
     """No fault."""
 
 
+@pytest.mark.sqlite_only("nothing of it depends on the store")
 @pytest.mark.parametrize("text", ["own", "through a parent", "grand"])
 async def test_an_ancestor_is_refused_at_the_call(text: str) -> None:
     """J1: own id, the parent's, the grandparent's: an error that the body can catch, and its history is intact."""
@@ -356,6 +363,7 @@ async def test_a_chain_of_hand_overs_does_not_grow() -> None:
         assert [one.ancestors[0] for one in chain[:-1]] == [one.execution_id for one in chain[1:]]
 
 
+@SLOW
 async def test_starting_survives_every_crash() -> None:
     """One child, and its id, at every store call."""
 

@@ -14,6 +14,9 @@ from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.mortal import Journal, Mortal, assert_at_rest, assert_replays, everywhere, mortal, rest
 
+pytestmark = pytest.mark.usefixtures("every_store")
+SLOW = pytest.mark.sqlite_only("each store call would be a request")
+
 journal = Journal()
 answer = Deferred("compensation.answer", str)
 pause = Deferred("compensation.pause", str)
@@ -191,6 +194,7 @@ ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if is
 UNDONE = ["undo c", "undo b", "undo a"]
 
 
+@SLOW
 @pytest.mark.parametrize("how", ["fail", "interrupt", "time limit", "success"])
 async def test_newest_first_once_each_at_every_crash(how: str) -> None:
     """On failure, interrupt and time limit, never on success; then the finalizer, with the outcome."""
@@ -261,6 +265,7 @@ async def test_the_cause_can_be_read(how: str, cause: str) -> None:
         await assert_replays(env)
 
 
+@SLOW
 @pytest.mark.parametrize("twice", [False, True])
 async def test_an_interrupt_during_compensation_changes_only_the_outcome(twice: bool) -> None:
     """E7: accepted, so it ends as interrupted; each compensation still runs once; a second interrupt is harmless."""
@@ -313,6 +318,7 @@ async def test_an_interrupt_between_the_last_line_and_the_commit_is_honoured() -
         assert journal.effects[1].startswith("CancelledError")
 
 
+@SLOW
 async def test_an_interrupt_during_a_finalizer_still_compensates() -> None:
     """E7: it arrives while the finalizer of a success waits: what was done is undone, and no finalizer runs twice."""
 
@@ -331,6 +337,7 @@ async def test_an_interrupt_during_a_finalizer_still_compensates() -> None:
     await everywhere(ALL, journal, scenario)
 
 
+@SLOW
 async def test_terminate_during_compensation_stops_at_once() -> None:
     """What has not run yet never does, and the second terminate is the same answer."""
     async with mortal(ALL, journal, None) as env:
@@ -349,6 +356,7 @@ async def test_a_compensation_may_register_another() -> None:
         assert journal.effects == ["outer", "undo the inner", "undo first"]
 
 
+@SLOW
 async def test_any_number_of_failures_fits_into_the_document() -> None:
     """300 compensations that fail with 8 KB each: the execution ends, and shows what there is room for."""
     async with Environment(ALL) as env:
@@ -359,6 +367,7 @@ async def test_any_number_of_failures_fits_into_the_document() -> None:
         assert status.execution.compensation_errors[-1].type == "ValueError"
 
 
+@pytest.mark.sqlite_only("nothing of it depends on the store")
 @pytest.mark.parametrize(("how", "words"), [("call", "a function and its arguments"), ("text", "an async function")])
 async def test_misuse_is_an_error_at_the_call(how: str, words: str) -> None:
     """A coroutine instead of a function, a text instead of a finalizer: TypeError that says what it takes."""

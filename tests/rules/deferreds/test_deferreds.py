@@ -25,6 +25,9 @@ from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.mortal import Journal, assert_replays, everywhere, inputs, rest
 
+pytestmark = pytest.mark.usefixtures("every_store")
+SLOW = pytest.mark.sqlite_only("each store call would be a request")
+
 journal = Journal()
 plain = Deferred("outside.plain", int)
 text = Deferred("outside.text", str)
@@ -137,6 +140,7 @@ async def takes_nothing() -> str:
 ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if isinstance(item, Workflow)]
 
 
+@SLOW
 async def test_a_failure_is_raised_where_it_is_awaited_as_often_as_that() -> None:
     """client.fail: the typed failure itself; the same again is a success, another or a value is refused."""
 
@@ -191,7 +195,7 @@ async def test_a_deferred_wins_against_a_running_activity() -> None:
         await assert_replays(env)
 
 
-@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("early", [True, pytest.param(False, marks=SLOW)])
 async def test_a_deferred_races_a_timer(early: bool) -> None:
     """Whichever comes first, at every crash; the loser changes nothing."""
 
@@ -208,6 +212,7 @@ async def test_a_deferred_races_a_timer(early: bool) -> None:
     await everywhere(ALL, journal, scenario)
 
 
+@SLOW
 @pytest.mark.parametrize(
     ("one", "result"),
     [(awaits_twice, [5] * 4), (two_waiters, ["CancelledError", 5]), (cancels_and_awaits_again, [True, 5])],
@@ -256,6 +261,7 @@ async def test_a_name_that_nobody_declares_is_unknown(name: str) -> None:
         assert (await env.store.inner.load(id)).inbox == []
 
 
+@pytest.mark.sqlite_only("nothing of it depends on the store")
 @pytest.mark.parametrize("key", ["x" * MAX_NAME, "日" * 150, "a\nb", "\ud800"])
 def test_a_key_that_can_name_no_document_is_refused_where_it_is_made(key: str) -> None:
     """ValueError with the rule: too long, too long in its quoted form, not printable."""
@@ -263,6 +269,7 @@ def test_a_key_that_can_name_no_document_is_refused_where_it_is_made(key: str) -
         approval[key]
 
 
+@SLOW
 async def test_many_large_values_at_once_are_all_received() -> None:
     """A2: 40 executions, 5 at a time, 1 MiB each, completed as their driver is about to suspend; byte for byte."""
     async with Environment(ALL) as env:
@@ -283,6 +290,7 @@ async def test_many_large_values_at_once_are_all_received() -> None:
             assert (await env.status(id)).value() == value
 
 
+@SLOW
 async def test_a_token_from_inside_is_the_one_from_outside() -> None:
     """The outside derives it from the payload or the key, before there is an execution; each names one deferred; at
     every crash."""

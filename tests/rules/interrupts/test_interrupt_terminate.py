@@ -18,6 +18,9 @@ from engine.values.events import StepResolved
 from tests.support.faults import purge
 from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, rest
 
+pytestmark = pytest.mark.usefixtures("every_store")
+SLOW = pytest.mark.sqlite_only("each store call would be a request")
+
 journal = Journal()
 answer = Deferred("interrupt.answer", str)
 
@@ -133,6 +136,7 @@ async def test_interrupted_before_it_began() -> None:
     await everywhere(ALL, journal, scenario)
 
 
+@SLOW
 async def test_interrupted_while_parked_and_not_in_memory() -> None:
     """E5: the body's own cleanup runs once, by a driver that never saw the beginning; at every crash."""
 
@@ -180,6 +184,7 @@ async def test_a_running_sync_activity_is_abandoned() -> None:
         assert journal.effects == ["in a thread"]
 
 
+@SLOW
 async def test_shield_keeps_a_cleanup_going() -> None:
     """A second interrupt, and one more, leave it alone; it takes an hour and each step is done once; every crash."""
 

@@ -17,6 +17,9 @@ from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import PAST_LEASE, SWEEPS_NEW_AFTER, Freezer, Process, nth
 
+pytestmark = pytest.mark.usefixtures("every_store")
+SLOW = pytest.mark.sqlite_only("each store call would be a request")
+
 interrupts_answer = Deferred("interrupts.answer", str)
 
 
@@ -129,6 +132,7 @@ async def interrupts_sync_activity() -> str:
     return await interrupts_blocks()
 
 
+@SLOW
 @pytest.mark.parametrize("inside", [True, False], ids=["in process", "from outside"])
 @pytest.mark.parametrize("offset", range(50))
 async def test_an_interrupt_in_a_loop_ends_it_within_a_turn(offset: int, inside: bool) -> None:
@@ -186,6 +190,7 @@ def _agrees(reply: Status, final: Status) -> None:
         assert reply.execution == final.execution
 
 
+@SLOW
 async def test_an_interrupt_around_the_finish_500_times() -> None:
     """E7: whenever it comes, the reply says accepted or too late, and the status agrees with it for ever."""
     async with Environment([interrupts_short, interrupts_no_steps]) as env:

@@ -15,6 +15,8 @@ from engine.testing import Call, Environment, ManualClock
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import PAST_LEASE, Freezer, Process, SkewedClock, image, nth
 
+pytestmark = pytest.mark.usefixtures("every_store")
+
 
 class Slow:
     """An activity that waits in its first run only."""

@@ -16,6 +16,8 @@ from engine.store.base import Filter
 from engine.testing import Call, Environment, WatchedStore
 from tests.support.crashes import check_history, echo, ledger
 
+pytestmark = pytest.mark.usefixtures("every_store")
+
 answer = Deferred("protocol.answer", str)
 PAST_LEASE = timedelta(seconds=36)
 

@@ -16,6 +16,8 @@ from engine.testing import Call, Environment, WatchedStore
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import PAST_LEASE, Freezer, ImpatientClock, Process, image, nth, until
 
+pytestmark = pytest.mark.usefixtures("every_store")
+
 races_a = Deferred("races.a", str)
 races_b = Deferred("races.b", str)
 BEAT = timedelta(seconds=10)
@@ -174,6 +176,7 @@ async def test_steps_that_wait_for_their_turn_and_are_given_up_hold_nothing_up()
         assert (await env.drive(id)).value() == "ab"
 
 
+@pytest.mark.sqlite_only("it counts on a store that answers before anything else runs")
 async def test_resume_racing_a_driver_changes_nothing_of_its_run() -> None:
     """Of an execution that is being driven there is nothing to resume; nor does a second resumption do anything."""
     Stage.reset()

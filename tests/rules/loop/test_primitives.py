@@ -20,6 +20,13 @@ from engine.testing import Environment, export, replay
 from tests.support.crashes import crash_everywhere
 from tests.support.primitives import PRIMITIVES
 
+pytestmark = [
+    pytest.mark.usefixtures("every_store"),
+    pytest.mark.not_on_account("there are hundreds of environments"),
+]
+SLOW = pytest.mark.sqlite_only("each store call would be a request")
+EACH = [pytest.param(w, marks=SLOW if w.name == "swallows_everything" else (), id=w.name) for w in PRIMITIVES]
+
 ROOT = Path(__file__).parents[3]
 
 EXPECTED = {
@@ -38,7 +45,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("workflow", PRIMITIVES, ids=lambda w: w.name)
+@pytest.mark.parametrize("workflow", EACH)
 async def test_a_crash_anywhere_changes_nothing(workflow: Workflow[Any, Any]) -> None:
     """The end is the same wherever the process dies, and no recorded step runs again."""
     if workflow.name == "values_of_chance":
@@ -49,7 +56,7 @@ async def test_a_crash_anywhere_changes_nothing(workflow: Workflow[Any, Any]) ->
         assert ended.status.value() == EXPECTED[workflow.name]
 
 
-@pytest.mark.parametrize("workflow", PRIMITIVES, ids=lambda w: w.name)
+@pytest.mark.parametrize("workflow", EACH)
 async def test_the_recording_replays(workflow: Workflow[Any, Any]) -> None:
     """Replayed in one go, today's code comes to what was recorded."""
     async with Environment([workflow]) as env:
@@ -69,6 +76,7 @@ async def test_chance_and_time_are_the_same_in_replay_and_differ_between_executi
     assert int(first[-1]) >= 7  # six values of chance, and at least one time
 
 
+@pytest.mark.sqlite_only("nothing of it depends on the store")
 def test_the_order_is_one_in_every_process() -> None:
     """C5: 20 processes with other hash seeds and other heaps see one order."""
     with concurrent.futures.ThreadPoolExecutor(2) as two_at_a_time:

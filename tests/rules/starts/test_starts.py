@@ -14,6 +14,8 @@ from engine.testing import Call, Environment
 from tests.support.crashes import check_history, ledger
 from tests.support.faults import Process, image, purge
 
+pytestmark = pytest.mark.usefixtures("every_store")
+
 starts_answer = Deferred("starts.answer", str)
 MINE = "order 7"
 
@@ -51,6 +53,7 @@ async def _end(env: Environment, how: str) -> Status:
     return status
 
 
+@pytest.mark.sqlite_only("each store call would be a request")
 @pytest.mark.parametrize("inputs", [["same"], ["first", "second", "third"]], ids=["same input", "different input"])
 async def test_fifty_parallel_starts_make_one_execution(inputs: list[str]) -> None:
     """H4: from five processes, with the same or different input: one execution, the first input, each activity once."""

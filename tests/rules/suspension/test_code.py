@@ -15,6 +15,8 @@ from engine import Deferred, Workflow, activity, workflow
 from engine.testing import Environment
 from tests.support.crashes import echo, ledger
 
+pytestmark = pytest.mark.usefixtures("every_store")
+
 ready = Deferred("code.ready", str)
 
 

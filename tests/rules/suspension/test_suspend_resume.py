@@ -14,6 +14,9 @@ from engine.testing import Environment
 from tests.support.faults import until
 from tests.support.mortal import Journal, assert_replays, everywhere
 
+pytestmark = pytest.mark.usefixtures("every_store")
+SLOW = pytest.mark.sqlite_only("each store call would be a request")
+
 journal = Journal()
 LEASE = timedelta(seconds=36)
 
@@ -150,6 +153,7 @@ def appended(env: Environment, kind: str) -> asyncio.Event:
     return happened
 
 
+@SLOW
 async def test_a_failing_step_suspends_and_resume_runs_that_step_alone() -> None:
     """The others keep their results; as often as it takes; at every crash."""
 
@@ -171,7 +175,9 @@ async def test_a_failing_step_suspends_and_resume_runs_that_step_alone() -> None
     await everywhere(ALL, journal, scenario)
 
 
-@pytest.mark.parametrize(("well", "after"), [(True, ["end completed"]), (False, ["undo", "end failed"])])
+@pytest.mark.parametrize(
+    ("well", "after"), [pytest.param(True, ["end completed"], marks=SLOW), (False, ["undo", "end failed"])]
+)
 async def test_a_suspension_is_no_end(well: bool, after: list[str]) -> None:
     """Nothing is undone and no finalizer runs, until it has one; a failure of the body's own is; at every crash."""
 

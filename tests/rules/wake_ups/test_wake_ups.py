@@ -19,6 +19,9 @@ from engine.values.events import StepResolved
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import SWEEPS_NEW_AFTER, ImpatientClock, Process, StaleStore, store_of
 
+pytestmark = pytest.mark.usefixtures("every_store")
+SLOW = pytest.mark.sqlite_only("each store call would be a request")
+
 wakeups_a = Deferred("wakeups.a", str)
 wakeups_many = Deferred("wakeups.many", int)
 wakeups_values = Channel("wakeups.values", str)
@@ -79,8 +82,10 @@ async def _send(process: Process, id: str, one: Workflow[..., str]) -> None:
 
 
 @pytest.mark.parametrize(("one", "value"), WAITING, ids=[one.name for one, _ in WAITING])
-@pytest.mark.parametrize("lag", [0, 1, 5])
-@pytest.mark.parametrize("inside", [False, True], ids=["from outside", "in process"])
+@pytest.mark.parametrize("lag", [pytest.param(0, marks=SLOW), pytest.param(1, marks=SLOW), 5])
+@pytest.mark.parametrize(
+    "inside", [pytest.param(False, marks=SLOW, id="from outside"), pytest.param(True, id="in process")]
+)
 async def test_news_at_any_moment_arrives_within_one_sweep(
     one: Workflow[..., str], value: str, lag: int, inside: bool
 ) -> None:
@@ -137,6 +142,7 @@ async def test_a_replica_that_lags_for_too_long_is_reported_and_nothing_is_lost(
         assert (await env.finish(id)).value() == "!"
 
 
+@SLOW
 async def test_forty_executions_with_values_of_a_mebibyte() -> None:
     """A2: five started at a time, each value sent the moment its body comes to the wait: all 40 arrive, byte-equal."""
     async with Environment([wakeups_after_a_step]) as env:
@@ -267,6 +273,7 @@ async def wakeups_twice() -> list[str]:
     return [first, await wakeups_a]
 
 
+@SLOW
 async def test_news_for_many_executions_is_found_by_one_sweep() -> None:
     """L1: nothing was delivered to anyone; one sweep finds all of it."""
     ledger.ran.clear()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import types
 from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.resend import Resend
@@ -81,3 +84,12 @@ def chunk(number: int = 0, of: int = 1) -> Chunk:
 
 def item(name: str = "approval", value: str = "1", of: int = 1) -> InboxItem:
     return InboxItem.of("deferred", f"{of:032x}", name, NOW, value)
+
+
+def sdk_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK repeats a 503 by itself, after half a second: here at once."""
+
+    async def at_once(seconds: float) -> None:
+        return None
+
+    monkeypatch.setattr("azure.cosmos.aio._retry_utility_async.asyncio", types.SimpleNamespace(sleep=at_once))

@@ -1,3 +1,0 @@
-"""tests/rules/children/test_children.py, on CosmosStore."""
-
-from tests.rules.children.test_children import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""tests/rules/compensation/test_compensation.py, on CosmosStore."""
-
-from tests.rules.compensation.test_compensation import *  # noqa: F403

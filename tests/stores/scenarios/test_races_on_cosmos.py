@@ -1,3 +1,0 @@
-"""tests/rules/lease/test_races.py, on CosmosStore."""
-
-from tests.rules.lease.test_races import *  # noqa: F403

@@ -1,3 +1,0 @@
-"""tests/rules/starts/test_starts.py, on CosmosStore."""
-
-from tests.rules.starts.test_starts import *  # noqa: F403
