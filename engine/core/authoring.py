@@ -14,10 +14,10 @@ from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
 from engine.core.activity_info import ActivityInfo, current_info
-from engine.core.declarations import Activity, Workflow, current_run
+from engine.core.context import Context
+from engine.core.declarations import Activity, Workflow, current_context
 from engine.core.options import DEFAULT_PARALLEL, Options
 from engine.core.retry import Retry
-from engine.core.run import Run
 from engine.values.outcome import Outcome
 
 P = ParamSpec("P")
@@ -143,29 +143,29 @@ class _WorkflowWords:
 
     def now(self) -> datetime:
         """The time of the event that the workflow saw last, in UTC. The same in every replay."""
-        return _run("workflow.now()").now
+        return _context("workflow.now()").now
 
     def random(self) -> random.Random:
         """Random numbers that are the same in every replay of this execution."""
-        return _run("workflow.random()").random
+        return _context("workflow.random()").random
 
     def uuid4(self) -> uuid.UUID:
         """A random UUID that is the same in every replay, and different at each call."""
-        return uuid.UUID(int=_run("workflow.uuid4()").random.getrandbits(128), version=4)
+        return _context("workflow.uuid4()").random_uuid()
 
     def execution_id(self) -> str:
         """The id of this execution."""
-        return _run("workflow.execution_id()").execution_id
+        return _context("workflow.execution_id()").execution_id
 
     def cause(self) -> BaseException | None:
         """In a compensation or finalizer: what the workflow failed with, CancelledError if it was interrupted, None if
         it ended well."""
-        return _run("workflow.cause()").cause
+        return _context("workflow.cause()").cause
 
     def as_completed(self, awaitables: Iterable[Awaitable[R]], *, timeout: float | None = None) -> Iterator[Any]:
         """As `asyncio.as_completed`, which starts bare coroutines in the order of their memory addresses; this one
         starts them in the order given."""
-        _run("workflow.as_completed()")
+        _context("workflow.as_completed()")
         return asyncio.as_completed([asyncio.ensure_future(a) for a in awaitables], timeout=timeout)
 
 
@@ -175,8 +175,8 @@ class _WorkflowLogger(logging.LoggerAdapter[logging.Logger]):
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Keep the line until the events of its turn are recorded. Its text is made now: what it shows may change."""
-        run: Run | None = current_run()
-        if run is None:
+        context: Context | None = current_context()
+        if context is None:
             self.logger.log(level, msg, *args, **kwargs)
             return
         text, error = _formatted(msg, args), kwargs.get("exc_info")
@@ -184,7 +184,7 @@ class _WorkflowLogger(logging.LoggerAdapter[logging.Logger]):
             text += "\nStack (most recent call last):\n" + "".join(traceback.format_stack(limit=10)[:-1])
         if error and not isinstance(error, BaseException | tuple):
             error = sys.exc_info()
-        run.write_log(level, text, error or None, kwargs.get("extra"))
+        context.write_log(level, text, error or None, kwargs.get("extra"))
 
 
 def _formatted(message: object, args: tuple[object, ...]) -> str:
@@ -194,11 +194,11 @@ def _formatted(message: object, args: tuple[object, ...]) -> str:
         return f"{message!r} can't be formatted with {len(args)} arguments: {type(error).__name__}"
 
 
-def _run(what: str) -> Run:
-    run: Run | None = current_run()
-    if run is None:
+def _context(what: str) -> Context:
+    context: Context | None = current_context()
+    if context is None:
         raise RuntimeError(f"{what} is for the code of a workflow")
-    return run
+    return context
 
 
 def compensate(undo: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -206,21 +206,21 @@ def compensate(undo: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwa
 
     One that fails is recorded with the outcome, and the others still run. For the code of a workflow.
     """
-    run = _run("compensate()")
+    context = _context("compensate()")
     if not callable(undo):
         raise TypeError(
             f"compensate() takes a function and its arguments, compensate(refund, payment), not {_given(undo)}"
         )
-    run.compensate(lambda: _awaitable(undo(*args, **kwargs), f"compensate({_name_of(undo)}, …)"))
+    context.compensate(lambda: _awaitable(undo(*args, **kwargs), f"compensate({_name_of(undo)}, …)"))
 
 
 def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:
     """Have the async function `last` run once at the very end, after compensations, with the outcome that the
     workflow comes to. It may call activities. Not run at suspension, nor by `terminate`."""
-    run = _run("finalizer()")
+    context = _context("finalizer()")
     if not callable(last):
         raise TypeError(f"finalizer() takes an async function of the outcome, not {last!r}")
-    run.finalize(lambda outcome: _awaitable(last(outcome), f"finalizer({_name_of(last)})"))
+    context.finalize(lambda outcome: _awaitable(last(outcome), f"finalizer({_name_of(last)})"))
 
 
 def _awaitable(made: Any, call: str) -> Awaitable[Any]:

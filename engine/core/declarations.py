@@ -25,17 +25,17 @@ R = TypeVar("R")
 
 
 class Steps(Protocol):
-    """What a definition asks of the run whose code uses it."""
+    """What a declaration asks of the context of the code that uses it."""
 
-    def perform(self, activity: Activity[Any, Any], args: Any, kwargs: Any) -> Coroutine[Any, Any, Any]: ...
+    def call_activity(self, activity: Activity[Any, Any], args: Any, kwargs: Any) -> Coroutine[Any, Any, Any]: ...
 
-    def receive(self, deferred: Deferred[Any]) -> Coroutine[Any, Any, Any]: ...
+    def receive_deferred(self, deferred: Deferred[Any]) -> Coroutine[Any, Any, Any]: ...
 
-    def descend(
+    def call_child(
         self, workflow: Workflow[Any, Any], payload: Any, waits: bool, abandon: bool
     ) -> Coroutine[Any, Any, Any]: ...
 
-    def take(self, channel: Channel[Any]) -> Coroutine[Any, Any, Any]: ...
+    def receive_value(self, channel: Channel[Any]) -> Coroutine[Any, Any, Any]: ...
 
 
 class StandIns(Protocol):
@@ -50,8 +50,8 @@ stand_ins: contextvars.ContextVar[StandIns | None] = contextvars.ContextVar("sta
 """In the context of a driver: what its activities run, if not their own functions."""
 
 
-def current_run() -> Any:
-    """The run whose code is being executed, or None outside of workflow code."""
+def current_context() -> Any:
+    """The context of the run whose code is being executed, or None outside of workflow code."""
     loop = asyncio._get_running_loop()
     return loop.owner if isinstance(loop, DurableLoop) else None
 
@@ -128,10 +128,10 @@ class Activity(Generic[P, R]):
         return set(cls._names)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        run = current_run()
+        run = current_context()
         if run is None:
             return cast(Coroutine[Any, Any, R], self.original(*args, **kwargs))
-        return _named(cast(Steps, run).perform(self, args, kwargs), self._shown)
+        return _named(cast(Steps, run).call_activity(self, args, kwargs), self._shown)
 
     def __repr__(self) -> str:
         return f"<activity {self.name}>"
@@ -185,7 +185,7 @@ class Deferred(Generic[R]):
 
     def token(self) -> str:
         """The token by which the outside completes it, for this execution. For the code of a workflow."""
-        run = current_run()
+        run = current_context()
         if run is None:
             raise RuntimeError("token() is for the code of a workflow; elsewhere it is token_for(workflow, payload)")
         return tokens.encode(tokens.Target(run.workflow.name, run.execution_id, self.name))
@@ -200,10 +200,10 @@ class Deferred(Generic[R]):
 
     async def wait(self) -> R:
         """Its value, as a coroutine: for `create_task`, `asyncio.wait` and the like."""
-        run = current_run()
+        run = current_context()
         if run is None:
             raise RuntimeError(f"deferred {self.name!r} can only be awaited in a workflow")
-        value: R = await cast(Steps, run).receive(self)
+        value: R = await cast(Steps, run).receive_deferred(self)
         return value
 
     def __await__(self) -> Generator[Any, Any, R]:
@@ -247,10 +247,10 @@ class Channel(Generic[R]):
 
     async def receive(self) -> R:
         """The next value, once there is one."""
-        run = current_run()
+        run = current_context()
         if run is None:
             raise RuntimeError(f"channel {self.name!r} can only be received from in a workflow")
-        value: R = await cast(Steps, run).take(self)
+        value: R = await cast(Steps, run).receive_value(self)
         return value
 
     def __aiter__(self) -> Channel[R]:
@@ -342,19 +342,19 @@ class Workflow(Generic[P, R]):
         return key
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        run = current_run()
+        run = current_context()
         if run is None:
             return self.function(*args, **kwargs)
-        return self._descend(run, args, kwargs, waits=True, abandon=False)
+        return self._call_child(run, args, kwargs, waits=True, abandon=False)
 
     def child(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         """As a plain call in a workflow, but for a child that lives on when its parent ends."""
-        return self._descend(self._inside("child"), args, kwargs, waits=True, abandon=True)
+        return self._call_child(self._inside("child"), args, kwargs, waits=True, abandon=True)
 
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, str]:
         """Start a child without waiting for its end. Returns its execution id. For the code of a workflow; elsewhere
         it is `client.start`."""
-        return self._descend(self._inside("start"), args, kwargs, waits=False, abandon=True)
+        return self._call_child(self._inside("start"), args, kwargs, waits=False, abandon=True)
 
     def stored_payload(self, payload: Any) -> tuple[str, Any]:
         """The JSON text of a payload, and the value that the workflow sees. Raises EncodingError, TooLarge."""
@@ -365,12 +365,12 @@ class Workflow(Generic[P, R]):
         return self.payload.round_trip(payload)
 
     def _inside(self, word: str) -> Any:
-        run = current_run()
+        run = current_context()
         if run is None:
             raise RuntimeError(f"{self.name}.{word}() is for the code of a workflow")
         return run
 
-    def _descend(
+    def _call_child(
         self, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any], waits: bool, abandon: bool
     ) -> Coroutine[Any, Any, Any]:
         try:
@@ -379,7 +379,7 @@ class Workflow(Generic[P, R]):
             raise TypeError(f"workflow {self.name}: {error}") from None
         bound.apply_defaults()
         payload = next(iter(bound.arguments.values()), None)
-        return _named(cast(Steps, run).descend(self, payload, waits, abandon), repr(self))
+        return _named(cast(Steps, run).call_child(self, payload, waits, abandon), repr(self))
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} version {self.version}>"

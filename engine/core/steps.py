@@ -11,7 +11,7 @@ from engine.core.loop import DurableFuture, DurableTimer
 from engine.values.events import StepKind
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Step:
     """Something that the code waits for."""
 
@@ -24,7 +24,7 @@ class Step:
         return self.kind, self.id
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class ActivityStep(Step):
     """A call of an activity. `attempts` have failed so far; the next one is due at `retry_at`, if that is set."""
 
@@ -35,7 +35,7 @@ class ActivityStep(Step):
     retry_at: datetime | None = None
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class TimerStep(Step):
     """A timer of the loop, due at `due`."""
 
@@ -43,7 +43,7 @@ class TimerStep(Step):
     due: datetime
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class DeferredStep(Step):
     """A deferred that someone waits for."""
 
@@ -51,7 +51,7 @@ class DeferredStep(Step):
     waiters: list[DurableFuture] = field(default_factory=list)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class ChildStep(Step):
     """A child workflow. `waits`: its end is waited for, not only its start; `abandon`: it outlives its parent;
     `is_own`: it has no key, so nobody but this step can ask for it."""
@@ -66,7 +66,7 @@ class ChildStep(Step):
     begun: bool = False
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class ChannelStep(Step):
     """A call for the next value of a channel."""
 

@@ -63,7 +63,6 @@ class Activities:
     def wake(self, now: datetime) -> None:
         """Move to those that wait for a place what is due by now."""
         for step in [s for s in self._later.values() if s.retry_at is not None and s.retry_at <= now]:
-            step.retry_at = None
             self._waiting[step.id] = self._later.pop(step.id)
 
     def start(self, open: Mapping[str, ActivityStep]) -> None:

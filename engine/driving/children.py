@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from engine.core.steps import ChildStep
 from engine.driving.child_requests import begin_child, drop_child
@@ -24,21 +24,21 @@ from engine.store.documents import InboxItem
 
 
 class Children:
-    """The children of the execution that `claim` holds. The exit of a child that has ended already goes into `inbox`.
+    """The children of the execution that `claim` holds. The exit of a child that has ended already goes into `exits`.
     `changed` is set when something has crossed."""
 
     def __init__(
         self,
         resources: Resources,
         claim: Claim,
-        inbox: dict[tuple[str, str], InboxItem],
         changed: asyncio.Event,
     ) -> None:
         self.error: Exception | None = None
         self._resources = resources
         self._parent = claim.execution
         self._is_first = claim.is_fresh
-        self._inbox = inbox
+        self.exits: dict[str, InboxItem] = {}
+        """How children had ended that this driver wanted to begin, by step. For the driver to read."""
         self._changed = changed
         self._asked_for: set[str] = set()
         """Steps for which this driver has begun to create a child."""
@@ -46,8 +46,6 @@ class Children:
         self._crossing: dict[str, asyncio.Task[None]] = {}
         self._begun: deque[ChildStep] = deque()
         self._dropped: list[ChildStep] = []
-        self._living_on: set[str] = set()
-        """Executions that a step asked for as children which outlive their parent."""
 
     @property
     def are_crossing(self) -> bool:
@@ -58,10 +56,6 @@ class Children:
     def are_idle(self) -> bool:
         """Whether there is nothing to do."""
         return not (self._waiting or self._dropped or self._crossing or self._begun)
-
-    def learn(self, asked: Iterable[ChildStep]) -> None:
-        """What the workflow has asked for."""
-        self._living_on |= {step.execution_id for step in asked if step.abandon or not step.waits}
 
     def add(self, step: ChildStep) -> None:
         """A child that is to be begun."""
@@ -79,14 +73,14 @@ class Children:
         """One that has begun and is waited for."""
         return self._begun.popleft() if self._begun else None
 
-    def drop(self, step: ChildStep, open: Mapping[str, ChildStep]) -> None:
-        """A child that the workflow gave up: it is to be interrupted, unless another step waits for it."""
+    def drop(self, step: ChildStep, open: Mapping[str, ChildStep], lives_on: bool) -> None:
+        """A child that the workflow gave up: it is to be interrupted, unless another step waits for it.
+        `lives_on`: it has ended, or outlives its parent."""
         self._waiting.pop(step.id, None)
         if self._is_first and step.id not in self._asked_for:
             return
         is_waited_for = any(other.execution_id == step.execution_id for other in open.values())
-        is_free = step.abandon or step.execution_id in self._living_on
-        if not is_free and not is_waited_for and ("child", step.id) not in self._inbox:
+        if not lives_on and not is_waited_for:
             self._dropped.append(step)
 
     def interrupt_dropped(self) -> None:
@@ -109,7 +103,7 @@ class Children:
             self.error = error
         else:
             if item is not None:
-                self._inbox["child", step.id] = item
+                self.exits[step.id] = item
             elif step.waits:
                 self._begun.append(step)
         finally:

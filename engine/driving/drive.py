@@ -18,10 +18,11 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
+from engine.core.commands import DropActivity, DropChild, StartActivity, StartChild
 from engine.core.declarations import Workflow
 from engine.core.run import Run
 from engine.core.steps import ActivityStep, ChildStep
@@ -71,7 +72,7 @@ class Drive:
         self.newest_seen = claimed
         """The newest version of the exec document that this drive was notified of."""
         self._activities = Activities(resources, claimed, workflow.options.max_parallel, self._changed)
-        self._children = Children(resources, claim, self._lease.inbox, self._changed)
+        self._children = Children(resources, claim, self._changed)
         self._held: list[tuple[ActivityStep, ErrorRecord]] = []
         self._ended: set[str] = set()
         """Children that were dropped because the workflow came to its end: an interrupt may open it again."""
@@ -205,8 +206,8 @@ class Drive:
             if not self._activities.are_running and not self._children.are_crossing:
                 return await self._let_go(self.execution.released(self._now()))
         elif run.outcome is None:
-            self._children.begin(run.children)
-            self._activities.start(run.activities)
+            self._children.begin(run.steps.children)
+            self._activities.start(run.steps.activities)
         await self._wait(run)
         return False
 
@@ -216,8 +217,6 @@ class Drive:
         while (event := self._next_event(run)) is not None:
             self._unsaved.append(event)  # first: what happened is recorded, even if the code can't go on from it
             run.apply(event)
-            if isinstance(event, AttemptFailed) and event.attempt:
-                self._activities.add(run.activities[event.step])
 
     def _next_event(self, run: Run) -> Event | None:
         at = max(self._now(), run.now)
@@ -226,23 +225,23 @@ class Drive:
         if run.outcome is not None:
             return None
         while (ended := self._activities.next_ended()) is not None:
-            if run.activities.get(ended[0].id) is ended[0]:
+            if run.steps.activities.get(ended[0].id) is ended[0]:
                 return self._ending(*ended, at)
-        for name in run.deferreds:
+        for name in run.steps.deferreds:
             item = self._lease.inbox.get(("deferred", name))
             if item is not None:
                 return StepResolved(name, "", at, "deferred", item.value, item.error)
         while (child := self._children.next_begun()) is not None:
-            if run.children.get(child.id) is child:
+            if run.steps.children.get(child.id) is child:
                 return Begun(child.id, child.digest, at)
-        for child in run.children.values():
-            item = self._lease.inbox.get(("child", child.id))
+        for child in run.steps.children.values():
+            item = self._exit_of(child)
             if item is not None:
                 return StepResolved(child.id, child.digest, at, "child", item.value, item.error)
-        for receiving in run.channels.values():
+        for receiving in run.steps.channels.values():
             if (item := self._next_value(run, receiving.channel.name)) is not None:
                 return StepResolved(receiving.id, "", at, "channel", item.value, item.error, item.id)
-        timer = min(run.timers.values(), key=lambda t: t.due, default=None)
+        timer = min(run.steps.timers.values(), key=lambda t: t.due, default=None)
         if timer is not None and timer.due <= at:
             return StepResolved(timer.id, timer.digest, at, "timer")
         return None
@@ -270,28 +269,31 @@ class Drive:
 
     def _sort_steps(self, run: Run) -> None:
         """Bring what is under way into line with what the workflow waits for."""
-        self._children.learn(step for step in run.asked if isinstance(step, ChildStep))
-        for step in run.dropped:
-            if isinstance(step, ChildStep):
-                self._children.drop(step, run.children)
-            else:
-                self._activities.drop(step)
-        run.dropped.clear()
-        for step in run.asked:
-            if isinstance(step, ChildStep):
-                if run.children.get(step.id) is step and not step.begun:
-                    self._children.add(step)
-            elif run.activities.get(step.id) is step:
-                self._activities.add(step)
-        run.asked.clear()
+        for command in run.take_commands():
+            match command:
+                case StartActivity(step):
+                    self._activities.add(step)
+                case StartChild(child):
+                    self._children.add(child)
+                case DropActivity(step):
+                    self._activities.drop(step)
+                case DropChild(child, outlives):
+                    self._drop_child(child, run.steps.children, outlives)
         self._activities.wake(self._now())
 
     def _drop_children(self, run: Run) -> None:
         """A parent's end is the end of the children that it waited for."""
-        for step in run.children.values():
+        for step in run.steps.children.values():
             if step.id not in self._ended:
                 self._ended.add(step.id)
-                self._children.drop(step, {})
+                self._drop_child(step, {}, run.steps.outlives(step))
+
+    def _drop_child(self, step: ChildStep, open: Mapping[str, ChildStep], outlives: bool) -> None:
+        self._children.drop(step, open, lives_on=outlives or self._exit_of(step) is not None)
+
+    def _exit_of(self, step: ChildStep) -> InboxItem | None:
+        """How a child ended, if that is known."""
+        return self._lease.inbox.get(("child", step.id)) or self._children.exits.get(step.id)
 
     def _cancel(self) -> None:
         self._activities.cancel()
@@ -311,10 +313,10 @@ class Drive:
 
     def _cause_to_stop(self, run: Run) -> ErrorRecord | None:
         """What a step failed with that is to suspend the execution, if the workflow still waits for that step."""
-        return next((error for step, error in self._held if run.activities.get(step.id) is step), None)
+        return next((error for step, error in self._held if run.is_open("activity", step.id)), None)
 
     def _next_due(self, run: Run) -> datetime | None:
-        timer = min((timer.due for timer in run.timers.values()), default=None)
+        timer = min((timer.due for timer in run.steps.timers.values()), default=None)
         return min(filter(None, (timer, self._activities.next_due)), default=None)
 
     async def _wait(self, run: Run) -> None:
@@ -334,7 +336,7 @@ class Drive:
                 cause.message,
             )
             return await self._let_go(self.execution.suspended_because(cause, self._now()))
-        if run.waits:
+        if run.open_steps():
             return await self._let_go(self.execution.suspended_until(self._next_due(run), self._now()))
         return await self._suspend_because(
             Stuck(
@@ -382,14 +384,13 @@ class Drive:
         if self._run is None:
             return
         names = {"execution_id": self.execution.execution_id, "workflow": self.execution.workflow}
-        for line in self._run.log:
+        for line in self._run.take_log():
             if line.turn >= self._logged:
                 try:
                     extra = {**(line.extra or {}), **names}
                     _workflow_log.log(line.level, line.message, exc_info=line.error, extra=extra)
                 except Exception:  # noqa: BLE001 - logging refuses some levels and names
                     _log.warning("a line of workflow %(workflow)s can't be logged", names, exc_info=True)
-        self._run.log.clear()
 
     def _now(self) -> datetime:
         return self._resources.clock.now()

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine import ActivityError, Workflow, workflow
+from engine.core.commands import StartActivity
 from engine.core.run import Run
 from engine.values.error_records import record
 from engine.values.events import StepResolved
@@ -84,9 +85,8 @@ def order(asking: Workflow[Any, Any]) -> list[str]:
     texts: list[str] = []
     run.begin()
     while run.outcome is None:
-        texts += [step.arguments["text"] for step in run.asked if step.kind == "activity"]  # type: ignore[union-attr]
-        run.asked.clear()
-        step = next(iter(run.activities.values()))
+        texts += [c.step.arguments["text"] for c in run.take_commands() if isinstance(c, StartActivity)]
+        step = next(iter(run.steps.activities.values()))
         text = step.arguments["text"]
         error = record(ValueError(text)) if step.activity is fail else None
         run.apply(StepResolved(step.id, step.digest, at, "activity", None if error else text, error))

@@ -49,6 +49,7 @@ class ObservedRun(Run):
         self.token = ""
         self.identity = execution_id, isoformat(begun)
         super().__init__(workflow, execution_id, payload, begun, *rest)
+        self.context.observed = self.observed  # type: ignore[attr-defined]
 
 
 RUN: contextvars.ContextVar[ObservedRun] = contextvars.ContextVar("run")

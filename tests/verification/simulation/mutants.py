@@ -177,6 +177,6 @@ MUTANTS: Mapping[str, Mutant] = {
         Drive, "_step", "return False  # the host may", "pass  # the host may"
     ),
     "activities start before what led to them is written": _rewritten(
-        Drive, "_step", "if self._unsaved:", "self._attempts.start(run.activities)\n    if self._unsaved:"
+        Drive, "_step", "if self._unsaved:", "self._activities.start(run.steps.activities)\n    if self._unsaved:"
     ),
 }

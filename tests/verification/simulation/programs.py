@@ -28,7 +28,7 @@ from engine import (
     workflow,
 )
 from engine.core.activity_info import ActivityInfo
-from engine.core.declarations import current_run
+from engine.core.declarations import current_context
 from tests.verification.simulation.faults import Favoured
 
 Program = list[Any]
@@ -108,12 +108,12 @@ async def slow(label: str, delay: float) -> str:
 
 def saw(kind: str, label: str, seen: Any = None) -> None:
     """The workflow's code reports what it sees."""
-    current_run().observed.append([kind, label, seen])
+    current_context().observed.append([kind, label, seen])
 
 
 def _basis() -> str:
     """What was seen last: an activity that is given it shows what its workflow had seen when it was asked for."""
-    seen = current_run().observed
+    seen = current_context().observed
     return f"after {seen[-1][1]} {str(seen[-1][2])[:20]}" if seen else ""
 
 
@@ -223,13 +223,13 @@ class Words:
 
 async def _play(task: Task) -> list[Any]:
     await Words().run(task["program"])
-    return list(current_run().observed)
+    return list(current_context().observed)
 
 
 async def _play_more(task: Task) -> list[Any]:
     await Words().run(task["program"])
     await Words().act("more", 0.0)
-    return list(current_run().observed)
+    return list(current_context().observed)
 
 
 def _workflows(function: Callable[[Task], Awaitable[list[Any]]], version: str) -> dict[str, Workflow[Any, Any]]:

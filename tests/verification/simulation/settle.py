@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+from engine.core.commands import DropChild
 from engine.core.registry import Registry
 from engine.core.run import Run
 from engine.core.steps import ChildStep
@@ -115,27 +116,30 @@ class Settling:
         id = execution.execution_id
         sent = {(item.kind, item.name) for item in loaded.inbox}
         left = [item for item in loaded.inbox if item.kind == "channel" and item.id not in run.taken]
-        dues = [timer.due for timer in run.timers.values()]
-        dues += [step.retry_at for step in run.activities.values() if step.retry_at is not None]
+        dues = [timer.due for timer in run.steps.timers.values()]
+        dues += [step.retry_at for step in run.steps.activities.values() if step.retry_at is not None]
         for wrong, what in (
             (run.outcome is not None, "has come to its end"),
             (execution.interrupted and not run.interrupted, "has not heard of its interrupt"),
-            (any(step.retry_at is None for step in run.activities.values()), "waits for an activity that nobody runs"),
-            (any(("deferred", name) in sent for name in run.deferreds), "waits for a value that is there"),
-            (any(("child", step) in sent for step in run.children), "waits for a child that has told its end"),
-            (not all(map(self._lives, run.children.values())), "waits for a child that nobody runs"),
-            (bool(left and run.channels), "waits for a channel that has values"),
+            (
+                any(step.retry_at is None for step in run.steps.activities.values()),
+                "waits for an activity that nobody runs",
+            ),
+            (any(("deferred", name) in sent for name in run.steps.deferreds), "waits for a value that is there"),
+            (any(("child", step) in sent for step in run.steps.children), "waits for a child that has told its end"),
+            (not all(map(self._lives, run.steps.children.values())), "waits for a child that nobody runs"),
+            (bool(left and run.steps.channels), "waits for a channel that has values"),
             (execution.due_at != min(dues, default=None), f"waits until {execution.due_at}, and not for {dues}"),
             (not run.open_steps(), "waits for nothing"),
             (execution.history_length != len(loaded.chunks), "doesn't count its history"),
         ):
             if wrong:
                 raise Violation(f"execution {id[:4]} is at rest, but {what}")
-        for name in list(run.deferreds):
+        for name in list(run.steps.deferreds):
             await self._outside.complete(id, name.partition("[")[2].removesuffix("]"))
-        for _ in run.channels:
+        for _ in run.steps.channels:
             await self._outside.send(id)
-        return bool(run.deferreds or run.channels)
+        return bool(run.steps.deferreds or run.steps.channels)
 
     def _lives(self, step: object) -> bool:
         child = self._world.container.documents(getattr(step, "execution_id", "")).get(EXEC)
@@ -153,7 +157,8 @@ class Settling:
             if not parent.is_complete or parent.outcome == "terminated":
                 continue
             run = replayed(parent, self._loaded(parent))
-            for step in [*run.dropped, *run.children.values()]:
+            dropped = [command.step for command in run.take_commands() if isinstance(command, DropChild)]
+            for step in [*dropped, *run.steps.children.values()]:
                 if not isinstance(step, ChildStep) or step.abandon or not (step.waits and step.is_own):
                     continue
                 child = self._world.container.documents(step.execution_id).get(EXEC)

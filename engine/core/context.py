@@ -1,0 +1,173 @@
+"""What a workflow's code may use while it runs: calls of activities, children, deferreds and channels, timers, chance,
+time, the log, compensations and finalizers.
+
+Rules:
+1. A call opens a step, and waits for the event that resolves the step. The call itself does nothing else.
+2. Random numbers are seeded by the execution's id: they are the same in every replay.
+3. Once the loop is closed the code is dropped. Nothing that the code asks for on its way out is heard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+from engine.core.declarations import Activity, Channel, Deferred, Workflow
+from engine.core.loop import DurableLoop, DurableTimer
+from engine.core.step_table import StepTable, answer
+from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, LogLine, TimerStep
+from engine.core.wind_up import WindUp
+from engine.ground.clock import FAR_FUTURE, from_seconds
+from engine.ground.errors import NotDurable
+from engine.ground.names import execution_id
+from engine.values.codec import digest
+from engine.values.events import StepResolved
+from engine.values.outcome import Outcome
+
+
+class Context:
+    """The surroundings of one run's code: `engine.core.declarations.Steps` and `engine.core.loop.Timers`."""
+
+    def __init__(
+        self,
+        workflow: Workflow[Any, Any],
+        execution_id: str,
+        started_at: datetime,
+        ancestors: tuple[str, ...],
+        run: str | None,
+    ) -> None:
+        self.workflow = workflow
+        self.execution_id = execution_id
+        self.turn = 0
+        """The number of the event that the run applied last; 0 is the beginning."""
+        self.random = random.Random(hashlib.sha256(execution_id.encode()).digest())
+        self.loop = DurableLoop(started_at.timestamp(), self)  # type: ignore[abstract]
+        self.steps = StepTable()
+        self.wind_up = WindUp(workflow, self.loop)
+        self.received: dict[str, StepResolved] = {}
+        """The events that resolved deferreds, by the deferreds' names."""
+        self._ancestors = ancestors
+        self._own = execution_id if run is None else f"{execution_id}/{run}"
+        self._log: list[LogLine] = []
+        self._activities: dict[str, Activity[Any, Any]] = {}
+
+    @property
+    def now(self) -> datetime:
+        """The time that the code sees."""
+        return from_seconds(self.loop.now)
+
+    @property
+    def cause(self) -> BaseException | None:
+        """What the workflow failed with, or was interrupted by, while it winds up."""
+        return self.wind_up.cause
+
+    def random_uuid(self) -> uuid.UUID:
+        """A random UUID that is the same in every replay."""
+        return uuid.UUID(int=self.random.getrandbits(128), version=4)
+
+    def take_log(self) -> list[LogLine]:
+        """The lines that the code logged since the last call."""
+        lines, self._log = self._log, []
+        return lines
+
+    async def call_activity(self, activity: Activity[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of an activity. Raises EncodingError before anything is asked, if an argument can't be stored."""
+        if self._activities.setdefault(activity.name, activity) is not activity:
+            raise self.loop.declare(
+                NotDurable(f"two different activities are named {activity.name!r}: give one another name")
+            )
+        arguments, fingerprint = activity.signature.encode(args, kwargs)
+        step = ActivityStep(
+            "activity",
+            self.steps.number(activity.name),
+            fingerprint,
+            activity,
+            arguments,
+            self.loop.create_future(),
+        )
+        if not self.loop.is_closed():
+            self.steps.open(step)
+        try:
+            return await step.future
+        finally:
+            self.steps.drop(step)
+
+    async def receive_deferred(self, deferred: Deferred[Any]) -> Any:
+        """A deferred's value. Awaited again, it is the same value, at once."""
+        if deferred.name in self.received:
+            value, error = answer(self.received[deferred.name], deferred.codec.decode)
+            if error is not None:
+                raise error
+            return value
+        step = self.steps.deferreds.get(deferred.name)
+        if step is None:
+            step = DeferredStep("deferred", deferred.name, "", deferred)
+            if not self.loop.is_closed():
+                self.steps.open(step)
+        waiter = self.loop.create_future()
+        step.waiters.append(waiter)
+        try:
+            return await waiter
+        finally:
+            step.waiters.remove(waiter)
+            if not step.waiters:
+                self.steps.drop(step)
+
+    async def call_child(self, workflow: Workflow[Any, Any], payload: Any, waits: bool, abandon: bool) -> Any:
+        """A child workflow: its result, or (not `waits`) its execution id. Raises EncodingError, TooLarge or ValueError
+        before anything is asked, if it can't be started."""
+        text, value = workflow.stored_payload(payload)
+        id, key = self.steps.number(workflow.name), workflow.key_of(value)
+        child = execution_id(workflow.name, key if key is not None else f"{self._own}/{id}")
+        if child in (self.execution_id, *self._ancestors):
+            raise ValueError(f"workflow {workflow.name} can't wait for itself or for its own ancestor {child}")
+        fingerprint = digest([child, workflow.payload.canonical(value) if workflow.takes_payload else None])
+        future = self.loop.create_future()
+        step = ChildStep("child", id, fingerprint, workflow, text, child, waits, abandon, key is None, future)
+        if not self.loop.is_closed():
+            self.steps.open(step)
+        try:
+            return await future
+        finally:
+            self.steps.drop(step)
+
+    async def receive_value(self, channel: Channel[Any]) -> Any:
+        """The next value of a channel."""
+        step = ChannelStep("channel", self.steps.number(channel.name), "", channel, self.loop.create_future())
+        if not self.loop.is_closed():
+            self.steps.open(step)
+        try:
+            return await step.future
+        finally:
+            self.steps.drop(step)
+
+    def compensate(self, undo: Callable[[], Awaitable[Any]]) -> None:
+        """Have `undo` run if the workflow fails or is interrupted."""
+        self.wind_up.compensate(undo)
+
+    def finalize(self, last: Callable[[Outcome], Awaitable[Any]]) -> None:
+        """Have `last` run at the very end."""
+        self.wind_up.finalize(last)
+
+    def timer_opened(self, timer: DurableTimer) -> None:
+        delay = timer.when() - self.loop.now
+        # The time limit has a name of its own: setting one changes the numbers of no other timer.
+        timer.key = self.steps.number("timer") if self.wind_up.has_begun else "time limit"
+        # Whole milliseconds, rounded up: a timer never fires before its time.
+        due = from_seconds(math.ceil(round(timer.when() * 1000, 3)) / 1000) if math.isfinite(delay) else FAR_FUTURE
+        self.steps.open(TimerStep("timer", timer.key, digest(round(delay, 3)), timer, due))
+
+    def timer_closed(self, timer: DurableTimer) -> None:
+        step = self.steps.timers.get(timer.key)
+        if step is not None:
+            self.steps.drop(step)
+
+    def write_log(self, level: int, message: str, error: Any, extra: dict[str, Any] | None) -> None:
+        """A line for the workflow's log."""
+        if not self.loop.is_closed():
+            self._log.append(LogLine(self.turn, level, message, error, extra))

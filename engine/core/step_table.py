@@ -1,0 +1,133 @@
+"""The steps that a workflow's code waits for now, and the commands that follow from opening and dropping them.
+
+Rules:
+1. Only the run and its context change the table. Steps are frozen: a changed step takes the place of the one before it.
+2. A step's id is unique in its run. Only a deferred, which is awaited by its name, may open again under its id.
+3. A step leaves the table in one of two ways. An event resolves it, or the code drops it; only a drop makes a command.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from engine.core.commands import Command, DropActivity, DropChild, StartActivity, StartChild
+from engine.core.loop import DurableFuture
+from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, Step, TimerStep
+from engine.values.error_records import rebuild
+from engine.values.events import StepKind, StepResolved
+
+Answer = tuple[Any, BaseException | None]
+"""What a step brings to the code: a value, or an exception."""
+
+
+class StepTable:
+    """The open steps of one run, by kind and id."""
+
+    def __init__(self) -> None:
+        self.activities: dict[str, ActivityStep] = {}
+        self.timers: dict[str, TimerStep] = {}
+        self.deferreds: dict[str, DeferredStep] = {}
+        self.children: dict[str, ChildStep] = {}
+        self.channels: dict[str, ChannelStep] = {}
+        self._calls: Counter[str] = Counter()
+        self._commands: list[tuple[type[Command], ActivityStep | ChildStep]] = []
+        self._outliving: set[str] = set()
+        """Executions that a step asked for as children which outlive their parent."""
+
+    def of_kind(self, kind: StepKind) -> dict[str, Any]:
+        """The open steps of one kind, by id."""
+        match kind:
+            case "activity":
+                return self.activities
+            case "timer":
+                return self.timers
+            case "deferred":
+                return self.deferreds
+            case "child":
+                return self.children
+            case "channel":
+                return self.channels
+
+    def all(self) -> list[Step]:
+        """Every open step."""
+        return [
+            *self.activities.values(),
+            *self.timers.values(),
+            *self.deferreds.values(),
+            *self.children.values(),
+            *self.channels.values(),
+        ]
+
+    def number(self, name: str) -> str:
+        """The id of the next step of that name: `name`, `name#2`, `name#3`."""
+        self._calls[name] += 1
+        return name if self._calls[name] == 1 else f"{name}#{self._calls[name]}"
+
+    def open(self, step: Step) -> None:
+        """The code waits for `step` from now on."""
+        self.of_kind(step.kind)[step.id] = step
+        self.start(step)
+        if isinstance(step, ChildStep) and (step.abandon or not step.waits):
+            self._outliving.add(step.execution_id)
+
+    def change(self, step: Step) -> None:
+        """`step` takes the place of the open step of its id."""
+        self.of_kind(step.kind)[step.id] = step
+
+    def start(self, step: Step) -> None:
+        """The driver is to start `step`, if a step of its kind is started at all."""
+        if isinstance(step, ActivityStep):
+            self._commands.append((StartActivity, step))
+        elif isinstance(step, ChildStep):
+            self._commands.append((StartChild, step))
+
+    def resolve(self, step: Step) -> None:
+        """An event brought the end of `step`."""
+        del self.of_kind(step.kind)[step.id]
+
+    def drop(self, step: Step) -> None:
+        """The code has stopped waiting for `step`. Nothing happens if an event resolved it before."""
+        match self.of_kind(step.kind).pop(step.id, None):
+            case ActivityStep() as dropped:
+                self._commands.append((DropActivity, dropped))
+            case ChildStep() as dropped:
+                self._commands.append((DropChild, dropped))
+
+    def take_commands(self) -> list[Command]:
+        """The commands since the last call, as they stand now: a step that is closed by now isn't started any more."""
+        commands = list[Command]()
+        for kind, step in self._commands:
+            if kind is DropActivity and isinstance(step, ActivityStep):
+                commands.append(DropActivity(step))
+            elif kind is DropChild and isinstance(step, ChildStep):
+                commands.append(DropChild(step, self.outlives(step)))
+            elif kind is StartActivity and (activity := self.activities.get(step.id)) is not None:
+                commands.append(StartActivity(activity))
+            elif kind is StartChild and (child := self.children.get(step.id)) is not None and not child.begun:
+                commands.append(StartChild(child))
+        self._commands.clear()
+        return commands
+
+    def outlives(self, step: ChildStep) -> bool:
+        """Whether the child lives on without its parent, because this step or another one asked for that."""
+        return step.abandon or step.execution_id in self._outliving
+
+
+def answer(event: StepResolved, decode: Callable[[str], Any], raises: tuple[type[BaseException], ...] = ()) -> Answer:
+    """What an event brings, decoded. Raises DecodingError."""
+    if event.error is not None:
+        return None, rebuild(event.error, raises)
+    return decode(event.value or "null"), None
+
+
+def settle(future: DurableFuture, answer: Answer) -> None:
+    """Give an answer to the code that awaits `future`."""
+    if future.done():  # cancelled in the same turn
+        return
+    value, error = answer
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)

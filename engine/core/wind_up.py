@@ -1,0 +1,131 @@
+"""How a workflow's code ends: compensations, finalizers, the time limit, and the outcome.
+
+Rules:
+1. Compensations run if the workflow failed or was interrupted, the newest first. Finalizers run after them, the oldest
+   first, however the workflow ended.
+2. A compensation or finalizer that fails is recorded with the outcome. The others still run.
+3. An interrupt that comes after the code ended well undoes the end: the compensations run after all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from engine.core.declarations import Workflow
+from engine.core.loop import DurableLoop
+from engine.ground.errors import EncodingError, TooLarge
+from engine.values.error_records import ErrorRecord, fitting, record
+from engine.values.outcome import Outcome
+
+
+class WindUp:
+    """The end of one run's code."""
+
+    def __init__(self, workflow: Workflow[Any, Any], loop: DurableLoop) -> None:
+        self.outcome: Outcome | None = None
+        self.interrupted = False
+        self.cause: BaseException | None = None
+        """What the workflow failed with, or was interrupted by, while it winds up."""
+        self._workflow = workflow
+        self._loop = loop
+        self._main: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._compensations: list[Callable[[], Awaitable[Any]]] = []
+        self._finalizers: list[Callable[[Outcome], Awaitable[Any]]] = []
+        self._errors: list[ErrorRecord] = []
+        self._out_of_time: TimeoutError | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the workflow's own code has been started."""
+        return self._main is not None
+
+    def begin(self, arguments: tuple[Any, ...]) -> None:
+        """Set the time limit, and start the workflow's own code."""
+        if self._workflow.options.time_limit is not None:
+            self._loop.call_later(self._workflow.options.time_limit.total_seconds(), self._run_out_of_time)
+        self._main = self._loop.create_task(
+            self._workflow.function(*arguments), name="workflow", context=contextvars.Context()
+        )
+
+    def compensate(self, undo: Callable[[], Awaitable[Any]]) -> None:
+        """Have `undo` run if the workflow fails or is interrupted."""
+        self._compensations.append(undo)
+
+    def finalize(self, last: Callable[[Outcome], Awaitable[Any]]) -> None:
+        """Have `last` run at the very end."""
+        self._finalizers.append(last)
+
+    def interrupt(self) -> None:
+        """Cancel the workflow's own code."""
+        self.interrupted = True
+        self.outcome = None
+        assert self._main is not None
+        if self._task is not None and self._task.done():
+            self._task = None  # it had ended well: now there is something to undo
+        self._main.cancel("the execution was interrupted")
+
+    def proceed(self) -> None:
+        """Wind up as far as possible, now that the loop is idle. Sets the outcome once everything has ended."""
+        assert self._main is not None
+        if not self._main.done() or self.outcome is not None:
+            return
+        if self._task is None:
+            ended = self._end(self._main)
+            if self._finalizers or (self._compensations and ended.kind != "completed"):
+                self._task = self._loop.create_task(self._wind_up(self._main), context=contextvars.Context())
+                self._loop.run_until_idle()
+        if self._task is None or self._task.done():
+            self.outcome = self._end(self._main)
+
+    def _run_out_of_time(self) -> None:
+        limit = self._workflow.options.time_limit
+        if self._main is not None and not self._main.done():
+            self._out_of_time = TimeoutError(f"the execution took longer than its time limit of {limit}")
+            self._main.cancel(str(self._out_of_time))
+
+    async def _wind_up(self, main: asyncio.Task[Any]) -> None:
+        while self._compensations or self._finalizers:
+            ended = self._end(main)  # each time anew: an interrupt may come in between
+            if self._compensations and ended.kind != "completed":
+                await self._try(self._compensations.pop())
+            elif self._finalizers:
+                last = self._finalizers.pop(0)
+                await self._try(lambda last=last, ended=ended: last(ended))  # type: ignore[misc]
+            else:
+                return
+
+    async def _try(self, work: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            await work()
+        except GeneratorExit as error:
+            if self._loop.is_closed():  # the code is dropped
+                raise
+            self._errors.append(record(error))
+        except BaseException as error:  # noqa: BLE001 - the others still have to run
+            self._errors.append(record(error))
+
+    def _end(self, main: asyncio.Task[Any]) -> Outcome:
+        """How the workflow's own code ended."""
+        error: BaseException | None = self._out_of_time
+        value: str | None = None
+        if error is None and main.cancelled():
+            error = asyncio.CancelledError("the workflow cancelled itself")
+        elif error is None and (error := main.exception()) is None:
+            try:
+                value, _ = self._workflow.result.round_trip(main.result())
+            except (EncodingError, TooLarge) as problem:
+                error = problem
+        self.cause = error
+        failures = fitting(self._errors)
+        if self.interrupted:
+            saved = None if main.cancelled() or error is None else record(error)
+            if saved is None:
+                self.cause = asyncio.CancelledError("the execution was interrupted")
+            return Outcome("interrupted", error=saved, compensation_errors=failures)
+        if error is not None:
+            return Outcome("failed", error=record(error), compensation_errors=failures)
+        return Outcome("completed", value=value, compensation_errors=failures)
