@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from datetime import datetime
 
-from engine.ground.clock import isoformat
 from engine.ground.errors import Conflict, Missing, Unavailable
+from engine.store import transitions
+from engine.store.cosmos import patches
 from engine.store.cosmos.items import NO_ETAG, Items, Operation
 from engine.store.cosmos.query import ALL_IDS
 from engine.store.cosmos.schema import MAX_BATCH_OPERATIONS
 from engine.store.documents import EXEC, Document, Execution
 
-IS_COMPLETE = "FROM c WHERE c.status = 'complete'"
 LISTS = 5
 """Times that the documents are listed, should a list name what is gone."""
 
@@ -39,18 +38,18 @@ class Purge:
     async def run(cls, items: Items, execution: Execution) -> None:
         """Delete all documents of a complete execution. Raises Conflict, Missing."""
         purge = cls(items, execution.execution_id, execution.etag or NO_ETAG)
-        await purge._mark(execution.completed_at or execution.updated_at)
+        await purge._mark(transitions.mark_for_purge(execution))
         for _ in range(LISTS):
             if await purge._delete_all():
                 return
         raise Unavailable(f"execution {execution.execution_id} can't be purged: its documents can't be listed")
 
-    async def _mark(self, due: datetime) -> None:
+    async def _mark(self, mark: transitions.Transition) -> None:
         write_id = uuid.uuid4().hex
-        changes = [_set("dueAt", isoformat(due)), _set("writeId", write_id)]
+        changes, predicate = patches.operations(mark, write_id), patches.predicate(mark.guard)
         try:
             marked = await self.items.patch(
-                "purge", self.execution_id, EXEC, changes, predicate=IS_COMPLETE, etag=self.etag
+                "purge", self.execution_id, EXEC, changes, predicate=predicate, etag=self.etag
             )
         except Conflict:
             found = await self._exec()
@@ -72,7 +71,7 @@ class Purge:
 
     async def _delete(self, ids: list[str]) -> bool:
         write_id = uuid.uuid4().hex
-        guard = Operation.patch(EXEC, [_set("writeId", write_id)], etag=self.etag)
+        guard = Operation.patch(EXEC, patches.mark_write(write_id), etag=self.etag)
         try:
             done = await self.items.batch("purge", self.execution_id, [guard, *map(Operation.delete, ids)])
             self.etag = done[0]["eTag"]
@@ -100,7 +99,3 @@ class Purge:
 
     async def _exec(self) -> Document | None:
         return await self.items.find("read back", self.execution_id, EXEC)
-
-
-def _set(name: str, value: str) -> Document:
-    return {"op": "set", "path": f"/{name}", "value": value}

@@ -15,9 +15,10 @@ import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from engine.ground.clock import isoformat
 from engine.ground.errors import Conflict, Missing, Taken
+from engine.store import transitions
 from engine.store.base import Filter, Loaded, Page, sort_documents
+from engine.store.cosmos import patches
 from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.client import Connection
 from engine.store.cosmos.feed import CosmosFeed
@@ -28,9 +29,6 @@ from engine.store.cosmos.resend import Resend
 from engine.store.cosmos.usage import Usage
 from engine.store.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.store.feed import ChangeFeed
-
-IS_RUNNING = "FROM c WHERE c.status = 'running'"
-CAN_BE_INTERRUPTED = "FROM c WHERE c.status = 'running' AND c.interrupted = false"
 
 
 class CosmosStore:
@@ -117,11 +115,9 @@ class CosmosStore:
 
     async def signal(self, item: InboxItem, now: datetime) -> Execution:
         created = _marked(item)
-        wake = Operation.patch(
-            EXEC,
-            [_increment("wake"), _increment("inboxCount"), *_touch(now, created["writeId"])],
-            predicate=IS_RUNNING,
-        )
+        woken = transitions.add_inbox_item(now)
+        changes = patches.operations(woken, created["writeId"])
+        wake = Operation.patch(EXEC, changes, predicate=patches.predicate(woken.guard))
         try:
             # The exec document first: that there is none, or that it is complete, goes before that the item exists.
             done = await self._items.batch("signal", item.execution_id, [wake, Operation.create(created)])
@@ -136,13 +132,10 @@ class CosmosStore:
         return InboxItem.from_document(await self._items.read("read_inbox", execution_id, id))
 
     async def interrupt(self, execution_id: str, now: datetime) -> Execution:
-        changes = [
-            {"op": "set", "path": "/interrupted", "value": True},
-            _increment("wake"),
-            *_touch(now, uuid.uuid4().hex),
-        ]
+        interrupted = transitions.interrupt(now)
+        changes, predicate = patches.operations(interrupted, uuid.uuid4().hex), patches.predicate(interrupted.guard)
         try:
-            patched = await self._items.patch("interrupt", execution_id, EXEC, changes, predicate=CAN_BE_INTERRUPTED)
+            patched = await self._items.patch("interrupt", execution_id, EXEC, changes, predicate=predicate)
         except Conflict:
             # Interrupted or complete: neither is ever undone, so a version that is neither is old.
             def is_old(found: Document | None) -> bool:
@@ -199,12 +192,3 @@ def _marked(record: Record) -> Document:
 
 def _execution(written: Document, etag: str) -> Execution:
     return Execution.from_document({**written, "_etag": etag})
-
-
-def _increment(name: str) -> Document:
-    return {"op": "incr", "path": f"/{name}", "value": 1}
-
-
-def _touch(now: datetime, write_id: str) -> list[Document]:
-    values = {"dueAt": isoformat(now), "updatedAt": isoformat(now), "writeId": write_id}
-    return [{"op": "set", "path": f"/{name}", "value": value} for name, value in values.items()]

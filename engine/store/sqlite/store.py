@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from engine.ground.clock import isoformat
 from engine.ground.errors import Conflict, InvalidInput, Missing, Taken, TooLarge, Unavailable
+from engine.store import transitions
 from engine.store.base import Filter, Loaded, Page, parse_executions, sort_documents
 from engine.store.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.store.feed import ChangeFeed
@@ -111,20 +112,9 @@ class SqliteStore:
 
     async def signal(self, item: InboxItem, now: datetime) -> Execution:
         def work(db: sqlite3.Connection) -> Execution:
-            execution = _read(db, item.execution_id)
-            if execution.is_complete:
-                raise Conflict(f"execution {item.execution_id} is complete")
+            woken = transitions.add_inbox_item(now).apply(_read(db, item.execution_id))
             _insert(db, item)
-            return _replace(
-                db,
-                execution.model_copy(
-                    update={
-                        "wake": execution.wake + 1,
-                        "inbox_count": execution.inbox_count + 1,
-                        "due_at": now,
-                    }
-                ),
-            )
+            return _replace(db, woken.with_write_id())
 
         return await self._write(work)
 
@@ -134,12 +124,10 @@ class SqliteStore:
     async def interrupt(self, execution_id: str, now: datetime) -> Execution:
         def work(db: sqlite3.Connection) -> Execution:
             execution = _read(db, execution_id)
-            if execution.is_complete or execution.interrupted:
+            transition = transitions.interrupt(now)
+            if not transition.is_allowed(execution):
                 return execution
-            return _replace(
-                db,
-                execution.model_copy(update={"interrupted": True, "wake": execution.wake + 1, "due_at": now}),
-            )
+            return _replace(db, transition.apply(execution).with_write_id())
 
         return await self._write(work)
 
@@ -162,8 +150,9 @@ class SqliteStore:
     async def purge(self, execution: Execution) -> None:
         def work(db: sqlite3.Connection) -> None:
             current = _read(db, execution.execution_id)
-            if current.etag != execution.etag or not current.is_complete:
-                raise Conflict(f"execution {execution.execution_id} changed since it was read, or is not complete")
+            if current.etag != execution.etag:
+                raise Conflict(f"execution {execution.execution_id} changed since it was read")
+            transitions.mark_for_purge(current).apply(current)  # the mark itself isn't needed: this is one transaction
             db.execute("DELETE FROM documents WHERE execution_id = ?", (execution.execution_id,))
 
         await self._write(work)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from engine.ground.errors import Conflict, Missing, Taken
 from engine.store.cosmos.items import Operation
-from engine.store.cosmos.purge import IS_COMPLETE
-from engine.store.cosmos.store import CAN_BE_INTERRUPTED, IS_RUNNING
+from engine.store.cosmos.patches import predicate
 from engine.store.documents import EXEC, Document
+from engine.store.transitions import CAN_BE_INTERRUPTED, IS_COMPLETE, IS_RUNNING
 
 Documents = Mapping[str, Document]
 """The documents of a partition by id. Never changed: a new version is a new mapping."""
@@ -25,9 +25,11 @@ Committed = Callable[[str, Documents, Documents], None]
 """Hears of each change: the partition's key, and its documents before and after."""
 
 PREDICATES: dict[str, Callable[[Document], bool]] = {
-    IS_RUNNING: lambda document: document["status"] == "running",
-    CAN_BE_INTERRUPTED: lambda document: document["status"] == "running" and document["interrupted"] is False,
-    IS_COMPLETE: lambda document: document["status"] == "complete",
+    predicate(IS_RUNNING): lambda document: document["status"] == "running",
+    predicate(CAN_BE_INTERRUPTED): lambda document: (
+        document["status"] == "running" and document["interrupted"] is False
+    ),
+    predicate(IS_COMPLETE): lambda document: document["status"] == "complete",
 }
 
 

@@ -15,7 +15,7 @@ from unittest import mock
 from engine.driving import children
 from engine.driving.drive import Drive
 from engine.driving.lease import Lease, LeaseLost
-from engine.store.cosmos import store as cosmos
+from engine.store.cosmos import patches
 from engine.store.cosmos.items import Operation
 from engine.store.documents import EXEC, Document, Execution
 from tests.verification.simulation.container import Container
@@ -29,7 +29,7 @@ _apply, _create, _load, _read, _refresh = (
     Lease._read_partition,
     Lease.refresh,
 )
-_increment, _touch, _completed = cosmos._increment, cosmos._touch, Execution.completed
+_increment, _operations, _completed = patches._increment, patches.operations, Execution.completed
 
 
 def _without_if_match(where: Callable[[Document], bool]) -> Mutant:
@@ -59,14 +59,14 @@ def _signal_without_wake() -> AbstractContextManager[Any]:
     def increment(name: str) -> Document:
         return {**_increment(name), "value": 0 if name == "wake" else 1}
 
-    return mock.patch.object(cosmos, "_increment", increment)
+    return mock.patch.object(patches, "_increment", increment)
 
 
 def _signal_without_due() -> AbstractContextManager[Any]:
-    def touch(*arguments: Any) -> list[Document]:
-        return [change for change in _touch(*arguments) if change["path"] != "/dueAt"]
+    def operations(*arguments: Any) -> list[Document]:
+        return [change for change in _operations(*arguments) if change["path"] != "/dueAt"]
 
-    return mock.patch.object(cosmos, "_touch", touch)
+    return mock.patch.object(patches, "operations", operations)
 
 
 def _no_second_look_at_the_inbox() -> AbstractContextManager[Any]:
