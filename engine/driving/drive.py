@@ -25,24 +25,23 @@ from typing import Any, TypeVar, cast
 from engine.core.commands import DropActivity, DropChild, StartActivity, StartChild
 from engine.core.declarations import Workflow
 from engine.core.run import Run
-from engine.core.steps import ActivityStep, ChildStep
+from engine.core.steps import ChildStep
 from engine.driving.activities import Activities
-from engine.driving.attempt import AttemptResult
 from engine.driving.children import Children
 from engine.driving.claim import Claim
+from engine.driving.delivery import Delivery
 from engine.driving.lease import Lease, LeaseLost
 from engine.driving.resources import Resources
-from engine.ground.clock import FAR_FUTURE
-from engine.ground.errors import EncodingError, Fault, Quarantined, StoreError, Stuck, TooLarge, Unavailable
-from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
+from engine.ground.errors import Fault, Quarantined, StoreError, Stuck, Unavailable
+from engine.store.documents import OUTPUT, Execution, Large, is_large
 from engine.values.error_records import ErrorRecord, record
-from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepResolved
+from engine.values.events import Event
 from engine.values.outcome import Outcome
 
 T = TypeVar("T")
 
-EVENTS_AT_A_TIME = 500
-"""Events that are replayed before other executions of the process get a turn."""
+EVENTS_AT_A_TIME = 200
+"""Events that are replayed or delivered before other executions of the process get a turn."""
 
 _log = logging.getLogger("engine")
 _workflow_log = logging.getLogger("engine.workflow")
@@ -73,7 +72,6 @@ class Drive:
         """The newest version of the exec document that this drive was notified of."""
         self._activities = Activities(resources, claimed, workflow.options.max_parallel, self._changed)
         self._children = Children(resources, claim, self._changed)
-        self._held: list[tuple[ActivityStep, ErrorRecord]] = []
         self._ended: set[str] = set()
         """Children that were dropped because the workflow came to its end: an interrupt may open it again."""
         self._stopping = Stopping.NOT
@@ -141,7 +139,8 @@ class Drive:
     async def _drive(self) -> None:
         try:
             run = await self._begin()
-            while not await self._step(run):
+            delivery = Delivery(self._resources, run, self._lease, self._activities, self._children)
+            while not await self._step(run, delivery):
                 pass
         except Fault as fault:
             while not await self._suspend_because(fault):
@@ -174,15 +173,15 @@ class Drive:
                     run.apply(event)
 
             await _outside_task(apply)
+            await self._keep_the_lease()
         return run
 
-    async def _step(self, run: Run) -> bool:
+    async def _step(self, run: Run, delivery: Delivery) -> bool:
         """One round: take in what has come, record it, start what follows. True once the execution is let go."""
         if self._lease.is_behind:
             await self._lease.refresh()
-        if self._now() >= self._lease.heartbeat_at:
-            await self._lease.extend()
-        await _outside_task(lambda: self._deliver(run))
+        await self._keep_the_lease()
+        await self._deliver(run, delivery)
         self._sort_steps(run)
         if self._children.error is not None:
             raise self._children.error
@@ -193,8 +192,8 @@ class Drive:
         if self._stopping is Stopping.NOW:
             self._cancel()
             return await self._let_go(self.execution.released(self._now()))
-        if self._is_at_rest(run):
-            return await self._suspend(run)
+        if self._is_at_rest(run, delivery):
+            return await self._suspend(run, delivery.cause_to_stop())
         if self._unsaved:
             await self._lease.append(self._unsaved)
             self._unsaved.clear()
@@ -213,57 +212,23 @@ class Drive:
 
     # -- taking in --
 
-    def _deliver(self, run: Run) -> None:
-        while (event := self._next_event(run)) is not None:
+    async def _deliver(self, run: Run, delivery: Delivery) -> None:
+        """Let the code see what has come, a few events at a time: others run in between, and heartbeats go out."""
+        while await _outside_task(lambda: self._deliver_some(run, delivery)):
+            await self._keep_the_lease()
+
+    def _deliver_some(self, run: Run, delivery: Delivery) -> bool:
+        for _ in range(EVENTS_AT_A_TIME):
+            event = delivery.next_event()
+            if event is None:
+                return False
             self._unsaved.append(event)  # first: what happened is recorded, even if the code can't go on from it
             run.apply(event)
+        return True
 
-    def _next_event(self, run: Run) -> Event | None:
-        at = max(self._now(), run.now)
-        if self.execution.interrupted and not run.interrupted:
-            return Interrupted(at)
-        if run.outcome is not None:
-            return None
-        while (ended := self._activities.next_ended()) is not None:
-            if run.steps.activities.get(ended[0].id) is ended[0]:
-                return self._ending(*ended, at)
-        for name in run.steps.deferreds:
-            item = self._lease.inbox.get(("deferred", name))
-            if item is not None:
-                return StepResolved(name, "", at, "deferred", item.value, item.error)
-        while (child := self._children.next_begun()) is not None:
-            if run.steps.children.get(child.id) is child:
-                return Begun(child.id, child.digest, at)
-        for child in run.steps.children.values():
-            item = self._exit_of(child)
-            if item is not None:
-                return StepResolved(child.id, child.digest, at, "child", item.value, item.error)
-        for receiving in run.steps.channels.values():
-            if (item := self._next_value(run, receiving.channel.name)) is not None:
-                return StepResolved(receiving.id, "", at, "channel", item.value, item.error, item.id)
-        timer = min(run.steps.timers.values(), key=lambda t: t.due, default=None)
-        if timer is not None and timer.due <= at:
-            return StepResolved(timer.id, timer.digest, at, "timer")
-        return None
-
-    def _next_value(self, run: Run, channel: str) -> InboxItem | None:
-        values = (item for item in self._lease.inbox.values() if item.kind == "channel" and item.name == channel)
-        return min(
-            (item for item in values if item.id not in run.taken), key=lambda i: (i.position, i.at, i.id), default=None
-        )
-
-    def _ending(self, step: ActivityStep, ended: AttemptResult, at: datetime) -> Event:
-        if ended.error is None:
-            return StepResolved(step.id, step.digest, at, "activity", value=ended.value)
-        retry, attempts = step.activity.retry, step.attempts + 1
-        error = record(ended.error, step.activity.raises)
-        if isinstance(ended.error, EncodingError | TooLarge) or not retry.allows(ended.error, attempts):
-            if self._workflow.options.suspend_on_failure:
-                self._held.append((step, error))
-                return AttemptFailed(step.id, step.digest, at, 0, error, at)  # resumed, it starts with all its attempts
-            return StepResolved(step.id, step.digest, at, "activity", error=error)
-        retry_at = at + min(retry.delay(attempts, self._resources.chance), FAR_FUTURE - at)
-        return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at)
+    async def _keep_the_lease(self) -> None:
+        if self._now() >= self._lease.heartbeat_at:
+            await self._lease.extend()
 
     # -- activities and children --
 
@@ -293,7 +258,7 @@ class Drive:
 
     def _exit_of(self, step: ChildStep) -> InboxItem | None:
         """How a child ended, if that is known."""
-        return self._lease.inbox.get(("child", step.id)) or self._children.exits.get(step.id)
+        return self._lease.inbox.child(step.id) or self._children.exits.get(step.id)
 
     def _cancel(self) -> None:
         self._activities.cancel()
@@ -301,19 +266,15 @@ class Drive:
 
     # -- waiting --
 
-    def _is_at_rest(self, run: Run) -> bool:
+    def _is_at_rest(self, run: Run, delivery: Delivery) -> bool:
         if self._changed.is_set():  # something came since the last delivery: it may stand nowhere but in memory
             return False
         if not self._activities.are_idle or not self._children.are_idle:
             return False
-        if self._cause_to_stop(run) is not None:
+        if delivery.cause_to_stop() is not None:
             return True
         due = self._next_due(run)
         return due is None or due > self._now() + self._resources.settings.hold
-
-    def _cause_to_stop(self, run: Run) -> ErrorRecord | None:
-        """What a step failed with that is to suspend the execution, if the workflow still waits for that step."""
-        return next((error for step, error in self._held if run.is_open("activity", step.id)), None)
 
     def _next_due(self, run: Run) -> datetime | None:
         timer = min((timer.due for timer in run.steps.timers.values()), default=None)
@@ -327,8 +288,8 @@ class Drive:
 
     # -- letting go --
 
-    async def _suspend(self, run: Run) -> bool:
-        if (cause := self._cause_to_stop(run)) is not None:
+    async def _suspend(self, run: Run, cause: ErrorRecord | None) -> bool:
+        if cause is not None:
             _log.error(
                 "execution %s: suspended: a step failed for good: %s: %s",
                 self.execution.execution_id,

@@ -14,17 +14,19 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from engine.driving.claim import Claim
+from engine.driving.inbox import Inbox
 from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
 from engine.store.base import MAX_READS, Loaded, Store, wait_for_replica
-from engine.store.documents import Chunk, Execution, InboxItem, Large, of_run
+from engine.store.documents import Chunk, Execution, Large, of_run
 from engine.values.codec import stored_size
 from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
 
@@ -42,8 +44,7 @@ class Lease:
 
     def __init__(self, store: Store, clock: Clock, settings: Settings, claim: Claim) -> None:
         claimed = self.execution = claim.execution
-        self.inbox: dict[tuple[str, str], InboxItem] = {}
-        """What the outside and the children have sent, by kind and name (a channel's values by kind and id)."""
+        self.inbox = Inbox()
         expires_at = claimed.lease_expires_at or clock.now()
         self.heartbeat_at = expires_at - settings.lease + settings.heartbeat
         """When the lease has to be extended: counted from when it was asked for, not from when the answer came."""
@@ -92,7 +93,7 @@ class Lease:
         self._take_inbox(loaded)
         self._length = len(loaded.chunks)
         self._is_loaded = True
-        events = [chunk.decoded() for chunk in loaded.chunks]
+        events = [await _decoded(chunk) for chunk in loaded.chunks]
         beyond = [event for chunk in events[self.execution.history_length :] for event in chunk]
         progress = [number for number, event in enumerate(beyond) if not isinstance(event, Takeover)]
         if progress:  # what counts are the claims since then; each has left its Takeover
@@ -209,7 +210,12 @@ class Lease:
         for item in loaded.inbox:
             if item.run_id not in (None, self.execution.run_id):
                 continue  # from a child of an earlier run, which was purged
-            self.inbox[item.kind, item.id if item.kind == "channel" else item.name] = item
+            self.inbox.add(item)
+
+
+async def _decoded(chunk: Chunk) -> list[Event]:
+    await asyncio.sleep(0)  # a long history must not keep the loop from everything else
+    return chunk.decoded()
 
 
 def _groups(events: Iterable[Event]) -> list[list[Event]]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import (
     AfterValidator,
@@ -126,6 +126,7 @@ frozen = st.builds(
 pages = st.builds(Page, st.lists(patches, max_size=3).map(tuple), st.dictionaries(st.text(max_size=3), patches))
 
 
+@settings(deadline=None)
 @given(st.one_of(patches.map(lambda v: (Patch, v)), frozen.map(lambda v: (Frozen, v)), pages.map(lambda v: (Page, v))))
 def test_which_fields_were_given_survives_at_every_depth(typed: tuple[Any, Any]) -> None:
     """N4: in models, frozen models, dataclasses, tuples and mappings."""
@@ -136,6 +137,7 @@ def test_which_fields_were_given_survives_at_every_depth(typed: tuple[Any, Any])
         assert unset(back) == unset(value)
 
 
+@settings(deadline=None)
 @given(moments)
 def test_a_named_zone_survives(moment: datetime) -> None:
     """N10: a day later by the wall clock is a day later, over a change of the clocks too."""
@@ -194,6 +196,7 @@ def test_a_failure_refuses_what_it_could_not_bring_back(make: Callable[[], Failu
         make()
 
 
+@settings(deadline=None)
 @given(patches)
 def test_a_failure_keeps_its_fields_as_they_were(patch: Patch) -> None:
     """N8: 100 kB of rows, and the fields that were given."""

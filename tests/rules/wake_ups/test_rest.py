@@ -25,19 +25,20 @@ async def starts_two() -> int:
 async def test_a_child_begun_after_the_last_delivery_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second child's creation returns just after the first one was delivered."""
     delivered = asyncio.Event()
-    deliver = Drive._deliver
+    deliver = Drive._deliver_some
 
-    def and_release(self: Drive, run: Any) -> None:
+    def and_release(self: Drive, run: Any, delivery: Any) -> bool:
         before = len(self._unsaved)
-        deliver(self, run)
+        goes_on = deliver(self, run, delivery)
         if len(self._unsaved) > before:
             delivered.set()
+        return goes_on
 
     async def hold_the_second(call: Call) -> None:
         if call.method == "create" and call.of_method == 2:
             await delivered.wait()
 
-    monkeypatch.setattr(Drive, "_deliver", and_release)
+    monkeypatch.setattr(Drive, "_deliver_some", and_release)
     async with Environment([child, starts_two]) as env:
         env.store.after = hold_the_second
         assert (await env.run(starts_two)).value() == 2

@@ -18,7 +18,7 @@ transition too, since the clock may move, and others may write, between any two.
 | load                        | `lease.Lease.load` and `_read_partition`                                             |
 | seal                        | `lease.Lease.load`: the loop around `Store.append` of the `Takeover`; a heartbeat    |
 |                             | that is due comes before it, and after that a load of what is counted by then        |
-| deliver, start, rest        | `drive.Drive._step`: `_deliver`, `_next_event`, `_is_at_rest`, `Activities.start`      |
+| deliver, start, rest        | `drive.Drive._step`: `Delivery.next_event`, `_is_at_rest`, `Activities.start`         |
 | append                      | `lease.Lease.append`                                                                 |
 | suspend, complete, release  | `lease.Lease.let_go`: `Store.commit` of what `Execution.suspended_until`,            |
 |                             | `completed` and `released` give                                                      |

@@ -1,0 +1,106 @@
+"""Delivery: which event happens to a workflow's code next, of all that has come for it.
+
+Rules:
+1. An interrupt goes before everything else. Once the code has ended, nothing else is delivered.
+2. Only what the code waits for now becomes an event. A late result of a step that the code gave up is dropped.
+3. One pass over what the code waits for serves many events. So the time for each event doesn't grow with the inbox, the
+   children and the timers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from engine.core.run import Run
+from engine.core.steps import ActivityStep
+from engine.driving.activities import Activities
+from engine.driving.attempt import AttemptResult
+from engine.driving.children import Children
+from engine.driving.lease import Lease
+from engine.driving.resources import Resources
+from engine.ground.clock import FAR_FUTURE
+from engine.ground.errors import EncodingError, TooLarge
+from engine.values.error_records import ErrorRecord, record
+from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepResolved
+
+
+class Delivery:
+    """Finds the next event for `run` among what its lease, its activities and its children have brought."""
+
+    def __init__(
+        self, resources: Resources, run: Run, lease: Lease, activities: Activities, children: Children
+    ) -> None:
+        self._resources = resources
+        self._run = run
+        self._lease = lease
+        self._activities = activities
+        self._children = children
+        self._held: list[tuple[ActivityStep, ErrorRecord]] = []
+        self._pass: Iterator[Event] = iter(())
+
+    def next_event(self) -> Event | None:
+        """The event that happens next at the present time; None if nothing has come."""
+        run, at = self._run, self._at()
+        if self._lease.execution.interrupted and not run.interrupted:
+            return Interrupted(at)
+        if run.outcome is not None:
+            return None
+        while (ended := self._activities.next_ended()) is not None:
+            if run.steps.activities.get(ended[0].id) is ended[0]:
+                return self._ending(*ended, at)
+        event = next(self._pass, None)
+        if event is None:
+            self._pass = self._matches()
+            event = next(self._pass, None)
+        return event
+
+    def cause_to_stop(self) -> ErrorRecord | None:
+        """What a step failed with that is to suspend the execution, if the workflow still waits for that step."""
+        return next((error for step, error in self._held if self._run.is_open("activity", step.id)), None)
+
+    def _at(self) -> datetime:
+        return max(self._resources.clock.now(), self._run.now)
+
+    def _matches(self) -> Iterator[Event]:
+        """One pass. The code runs between two events: each is made only if the code waits for its step still."""
+        run, inbox = self._run, self._lease.inbox
+        for name in list(run.steps.deferreds):
+            item = inbox.deferred(name)
+            if item is not None and name in run.steps.deferreds:
+                yield StepResolved(name, "", self._at(), "deferred", item.value, item.error)
+        while (child := self._children.next_begun()) is not None:
+            if run.steps.children.get(child.id) is child:
+                yield Begun(child.id, child.digest, self._at())
+        for child in list(run.steps.children.values()):
+            item = inbox.child(child.id) or self._children.exits.get(child.id)
+            if item is not None and run.steps.children.get(child.id) is child:
+                yield StepResolved(child.id, child.digest, self._at(), "child", item.value, item.error)
+        for receiving in list(run.steps.channels.values()):
+            item = inbox.next_value(receiving.channel.name, run.taken)
+            if item is not None and run.steps.channels.get(receiving.id) is receiving:
+                yield StepResolved(receiving.id, "", self._at(), "channel", item.value, item.error, item.id)
+        yield from self._due_timers()
+
+    def _due_timers(self) -> Iterator[Event]:
+        """Timers go last: what has come goes before a time limit. So the pass ends when the code waits for more."""
+        run, at = self._run, self._at()
+        awaited = len(run.steps.deferreds), len(run.steps.children), len(run.steps.channels)
+        for timer in sorted((t for t in run.steps.timers.values() if t.due <= at), key=lambda t: t.due):
+            if run.steps.timers.get(timer.id) is timer:
+                yield StepResolved(timer.id, timer.digest, self._at(), "timer")
+            if awaited != (len(run.steps.deferreds), len(run.steps.children), len(run.steps.channels)):
+                return
+
+    def _ending(self, step: ActivityStep, ended: AttemptResult, at: datetime) -> Event:
+        if ended.error is None:
+            return StepResolved(step.id, step.digest, at, "activity", value=ended.value)
+        retry, attempts = step.activity.retry, step.attempts + 1
+        error = record(ended.error, step.activity.raises)
+        if isinstance(ended.error, EncodingError | TooLarge) or not retry.allows(ended.error, attempts):
+            if self._run.workflow.options.suspend_on_failure:
+                self._held.append((step, error))
+                return AttemptFailed(step.id, step.digest, at, 0, error, at)  # resumed, it starts with all its attempts
+            return StepResolved(step.id, step.digest, at, "activity", error=error)
+        retry_at = at + min(retry.delay(attempts, self._resources.chance), FAR_FUTURE - at)
+        return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at)
