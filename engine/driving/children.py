@@ -20,6 +20,7 @@ from engine.core.steps import ChildStep
 from engine.driving.child_requests import begin_child, drop_child
 from engine.driving.claim import Claim
 from engine.driving.resources import Resources
+from engine.store.documents import InboxItem
 
 
 class Children:

@@ -33,7 +33,7 @@ from engine.driving.delivery import Delivery
 from engine.driving.lease import Lease, LeaseLost
 from engine.driving.resources import Resources
 from engine.ground.errors import Fault, Quarantined, StoreError, Stuck, Unavailable
-from engine.store.documents import OUTPUT, Execution, Large, is_large
+from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
 from engine.values.error_records import ErrorRecord, record
 from engine.values.events import Event
 from engine.values.outcome import Outcome

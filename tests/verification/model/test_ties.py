@@ -236,12 +236,12 @@ def _as_event(real: Run, event: str) -> Event:
     if event == INTERRUPTED:
         return Interrupted(T)
     if event == TIMER:
-        timer = next(iter(real.timers.values()))
+        timer = next(iter(real.steps.timers.values()))
         return StepResolved(timer.id, timer.digest, timer.due, "timer")
     name, _, value = event.partition("=")
     if value:
         return StepResolved(deferreds[name].name, "", T, "deferred", f'"{value}"')
-    return StepResolved(name, real.activities[name].digest, T, "activity", '"done"')
+    return StepResolved(name, real.steps.activities[name].digest, T, "activity", '"done"')
 
 
 def test_every_program_has_a_twin() -> None:
@@ -256,9 +256,9 @@ def test_programs_are_what_their_code_does(name: str) -> None:
         modelled, real = run(name, events), replayed(TWINS[name], events)
         if modelled.outcome is None:
             assert real.outcome is None, events
-            assert set(real.activities) == modelled.activities, events
-            assert set(real.deferreds) == {deferreds[one].name for one in modelled.deferreds}, events
-            assert bool(real.timers) == modelled.timer, events
+            assert set(real.steps.activities) == modelled.activities, events
+            assert set(real.steps.deferreds) == {deferreds[one].name for one in modelled.deferreds}, events
+            assert bool(real.steps.timers) == modelled.timer, events
         else:
             assert real.outcome is not None, events
             ended = "interrupted" if real.outcome.kind == "interrupted" else (real.outcome.value or "").strip('"')
