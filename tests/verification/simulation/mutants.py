@@ -5,22 +5,29 @@ Each mutant is a context in which the engine, or the service, lacks one guard.
 
 from __future__ import annotations
 
-import inspect
-import textwrap
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
+from engine.core.run import Run
 from engine.driving import children
+from engine.driving.claim import Claim
 from engine.driving.drive import Drive
 from engine.driving.lease import Lease, LeaseLost
+from engine.ground.clock import Clock
+from engine.ground.settings import Settings
+from engine.store.base import Store
 from engine.store.cosmos import patches
 from engine.store.cosmos.items import Operation
 from engine.store.documents import EXEC, Document, Execution
 from tests.verification.simulation.container import Container
 
 Mutant = Callable[[], AbstractContextManager[Any]]
+NEVER = datetime.max.replace(tzinfo=UTC)
+
+_init, _write_log, _is_at_rest = Lease.__init__, Drive._write_log, Drive._is_at_rest
 
 _apply, _create, _load, _read, _refresh = (
     Container._apply,
@@ -137,18 +144,42 @@ def _child_without_outbox() -> AbstractContextManager[Any]:
     return mock.patch.object(Execution, "completed", completed)
 
 
-def _rewritten(owner: type, name: str, old: str, new: str) -> Mutant:
-    """A method with some of its text replaced."""
+def _no_clock_before_the_seal() -> AbstractContextManager[Any]:
+    async def load(self: Lease) -> Any:
+        due, self.heartbeat_at = self.heartbeat_at, NEVER
+        try:
+            return await _load(self)
+        finally:
+            if self.heartbeat_at is NEVER:
+                self.heartbeat_at = due
 
-    def patch() -> AbstractContextManager[Any]:
-        function = getattr(owner, name)
-        source = textwrap.dedent(inspect.getsource(function))
-        assert source.count(old) == 1, f"{owner.__name__}.{name} has no such guard any more: {old!r}"
-        namespace = dict(function.__globals__)
-        exec("from __future__ import annotations\n" + source.replace(old, new), namespace)
-        return mock.patch.object(owner, name, namespace[name])
+    return mock.patch.object(Lease, "load", load)
 
-    return patch
+
+def _counted_from_the_answer() -> AbstractContextManager[Any]:
+    def init(self: Lease, store: Store, clock: Clock, settings: Settings, claim: Claim) -> None:
+        _init(self, store, clock, settings, claim)
+        self.heartbeat_at = clock.now() + settings.heartbeat
+
+    return mock.patch.object(Lease, "__init__", init)
+
+
+def _no_clock_before_activities() -> AbstractContextManager[Any]:
+    def write_log(self: Drive) -> None:  # the last call before that look
+        _write_log(self)
+        self._lease.heartbeat_at = max(self._lease.heartbeat_at, self._now() + timedelta(milliseconds=1))
+
+    return mock.patch.object(Drive, "_write_log", write_log)
+
+
+def _activities_before_the_write() -> AbstractContextManager[Any]:
+    def is_at_rest(self: Drive, run: Run) -> bool:  # the last call before the write
+        at_rest = _is_at_rest(self, run)
+        if self._unsaved and not at_rest:
+            self._activities.start(run.steps.activities)
+        return at_rest
+
+    return mock.patch.object(Drive, "_is_at_rest", is_at_rest)
 
 
 MUTANTS: Mapping[str, Mutant] = {
@@ -167,16 +198,8 @@ MUTANTS: Mapping[str, Mutant] = {
     "inbox not counted": _no_count_of_the_inbox,
     "a child's end is not owed": _child_without_outbox,
     "a child that was given up isn't told": lambda: mock.patch.object(children, "drop_child", mock.AsyncMock()),
-    "a takeover seals without a look at the clock": _rewritten(
-        Lease, "load", "if self._clock.now() >= self.heartbeat_at:", "if False:"
-    ),
-    "a lease is counted from the answer": _rewritten(
-        Lease, "__init__", "claimed.lease_expires_at or clock.now()", "clock.now() + settings.lease"
-    ),
-    "no look at the clock before activities start": _rewritten(
-        Drive, "_step", "return False  # the host may", "pass  # the host may"
-    ),
-    "activities start before what led to them is written": _rewritten(
-        Drive, "_step", "if self._unsaved:", "self._activities.start(run.steps.activities)\n    if self._unsaved:"
-    ),
+    "a takeover seals without a look at the clock": _no_clock_before_the_seal,
+    "a lease is counted from the answer": _counted_from_the_answer,
+    "no look at the clock before activities start": _no_clock_before_activities,
+    "activities start before what led to them is written": _activities_before_the_write,
 }
