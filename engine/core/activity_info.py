@@ -14,11 +14,15 @@ class ActivityInfo:
     workflow: str
     step: str
     attempt: int
+    run_id: str | None = None
+    """Tells this run of the execution from an earlier one, which was purged."""
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this step and for no other: hand it to systems that drop repeats."""
-        return f"{self.execution_id}-{self.step}"
+        """The same for every attempt of this step, and for no other step, execution or run. Hand it to systems that
+        drop repeats."""
+        run = f".{self.run_id}" if self.run_id else ""
+        return f"{self.execution_id}{run}-{self.step}"
 
 
 current: contextvars.ContextVar[ActivityInfo] = contextvars.ContextVar("activity_info")

@@ -88,7 +88,8 @@ class Activities:
         self._running.clear()
 
     async def _perform(self, step: ActivityStep) -> AttemptResult:
-        info = ActivityInfo(self._execution.execution_id, self._execution.workflow, step.id, step.attempts + 1)
+        one = self._execution
+        info = ActivityInfo(one.execution_id, one.workflow, step.id, step.attempts + 1, one.run_id)
         return await run_attempt(step, info, self._resources.clock, self._resources.threads)
 
     def _report(self, step: ActivityStep, task: asyncio.Task[AttemptResult]) -> None:

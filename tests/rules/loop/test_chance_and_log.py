@@ -71,6 +71,26 @@ async def test_chance_differs_between_executions() -> None:
     assert again == one
 
 
+@activity
+async def key_of_a_charge() -> str:
+    return activity.info().idempotency_key
+
+
+@workflow
+async def charges() -> str:
+    return await key_of_a_charge()
+
+
+async def test_the_key_of_a_step_is_its_runs_own() -> None:
+    """O3: after a purge the same id charges again, under another key."""
+    async with Environment([charges]) as env:
+        first = await env.run(charges, key="one")
+        await env.client.purge(first.execution.execution_id)
+        second = await env.run(charges, key="one")
+        assert second.execution.execution_id == first.execution.execution_id
+        assert second.value() != first.value()
+
+
 async def test_time_is_that_of_the_last_event() -> None:
     """I2: now() doesn't move within a turn, and is the same in every replay; later, it is later."""
     whole = await play(Scenario(looks_at_the_time))
