@@ -1,7 +1,10 @@
 """A durable workflow engine on Azure Functions and Cosmos DB. These names are for authors and hosts."""
 
-from engine.boundary.client import Client, Status
+from engine.boundary.client import Client
+from engine.boundary.handle import Handle
+from engine.boundary.health import Health
 from engine.boundary.runtime import Runtime
+from engine.boundary.status import Page, Status
 from engine.core.activity_info import ActivityInfo
 from engine.core.authoring import activity, compensate, finalizer, workflow
 from engine.core.declarations import Activity, Channel, Deferred, Workflow
@@ -9,14 +12,17 @@ from engine.core.retry import Retry
 from engine.ground.errors import (
     ActivityError,
     ActivityErrorGroup,
-    AlreadyCompleted,
+    AlreadyEnded,
     AlreadyResolved,
     ClientError,
     EncodingError,
+    ExecutionStopped,
     Fault,
     InvalidInput,
     NonDeterminism,
     NotDurable,
+    NotEnded,
+    StoreError,
     TooLarge,
     UnknownDeferred,
     UnknownExecution,
@@ -24,6 +30,7 @@ from engine.ground.errors import (
 )
 from engine.ground.settings import Settings
 from engine.store.base import Filter
+from engine.values.error_records import ErrorRecord
 from engine.values.failures import ChildStopped, Failure
 from engine.values.outcome import Outcome
 
@@ -32,7 +39,7 @@ __all__ = [
     "ActivityError",
     "ActivityErrorGroup",
     "ActivityInfo",
-    "AlreadyCompleted",
+    "AlreadyEnded",
     "AlreadyResolved",
     "Channel",
     "ChildStopped",
@@ -40,17 +47,24 @@ __all__ = [
     "ClientError",
     "Deferred",
     "EncodingError",
+    "ErrorRecord",
+    "ExecutionStopped",
     "Failure",
     "Fault",
     "Filter",
+    "Handle",
+    "Health",
     "InvalidInput",
     "NonDeterminism",
     "NotDurable",
+    "NotEnded",
     "Outcome",
+    "Page",
     "Retry",
     "Runtime",
     "Settings",
     "Status",
+    "StoreError",
     "TooLarge",
     "UnknownDeferred",
     "UnknownExecution",

@@ -38,7 +38,7 @@ def test_public_errors_are_one_tree() -> None:
     """Whoever catches Fault or ClientError catches all of their kind, and neither catches the other."""
     for name in ("NonDeterminism", "NotDurable"):
         assert issubclass(getattr(engine, name), engine.Fault)
-    for name in ("AlreadyCompleted", "AlreadyResolved", "InvalidInput", "UnknownDeferred", "UnknownExecution"):
+    for name in ("AlreadyEnded", "AlreadyResolved", "InvalidInput", "UnknownDeferred", "UnknownExecution"):
         assert issubclass(getattr(engine, name), engine.ClientError)
     assert not issubclass(engine.Fault, engine.ClientError)
     assert not issubclass(engine.Failure, engine.Fault)

@@ -87,10 +87,10 @@ def _add_values(triggers: func.Blueprint, runtime: Runtime) -> None:
         return _response(await http.send(runtime, _request(req), params["id"], params["name"]))
 
     @triggers.route("executions/{id}/deferreds/{name}", methods=["POST"])
-    async def complete_deferred(req: func.HttpRequest) -> func.HttpResponse:
+    async def resolve_deferred(req: func.HttpRequest) -> func.HttpResponse:
         """Resolve a deferred that an execution waits for."""
         params = req.route_params
-        return _response(await http.complete_deferred(runtime, _request(req), params["id"], params["name"]))
+        return _response(await http.resolve_deferred(runtime, _request(req), params["id"], params["name"]))
 
     @triggers.route("executions/{id}/deferreds/{name}/token", methods=["GET"])
     async def deferred_token(req: func.HttpRequest) -> func.HttpResponse:
@@ -99,9 +99,9 @@ def _add_values(triggers: func.Blueprint, runtime: Runtime) -> None:
         return _response(await http.deferred_token(runtime, _request(req), params["id"], params["name"]))
 
     @triggers.route("deferreds/{token}", methods=["POST"], auth_level=func.AuthLevel.ANONYMOUS)
-    async def complete_by_token(req: func.HttpRequest) -> func.HttpResponse:
+    async def resolve_by_token(req: func.HttpRequest) -> func.HttpResponse:
         """Resolve the deferred that a signed token names. The token is the only key."""
-        return _response(await http.complete_by_token(runtime, _request(req), req.route_params["token"]))
+        return _response(await http.resolve_by_token(runtime, _request(req), req.route_params["token"]))
 
 
 def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, get_args
 
-from engine.boundary.client import Client, Status
+from engine.boundary.client import Client
 from engine.boundary.runtime import Runtime
+from engine.boundary.status import Status
 from engine.core.declarations import Deferred
 from engine.ground import tokens
 from engine.ground.clock import isoformat
 from engine.ground.errors import (
-    AlreadyCompleted,
+    AlreadyEnded,
     AlreadyResolved,
     ClientError,
     InvalidInput,
@@ -91,10 +92,9 @@ async def start(runtime: Runtime, request: Request, name: str) -> Response:
         if runtime.registry.current(name) is None:
             raise UnknownWorkflow(f"no workflow is named {name!r}; there are: {', '.join(runtime.registry.names())}")
         key = request.headers.get("idempotency-key") or None
-        status = await runtime.client.start_json(name, _json_text(request), key=key)
+        status = await runtime.client.start_json(name, _json_text(request), key=key, drive=bool(wait))
         if wait and not status.is_complete:
-            runtime.worker.start(status.execution)
-            status = await runtime.client.wait(status.execution.execution_id, wait)
+            status = await runtime.client.wait(status.execution_id, wait)
         return _answer(request, status, 200 if status.is_complete else 202)
 
     return await _answered(work)
@@ -105,7 +105,7 @@ async def poll(runtime: Runtime, request: Request, execution_id: str) -> Respons
 
     async def work(client: Client) -> Status:
         wait = _wait(request)
-        return await client.wait(execution_id, wait) if wait else await client.poll(execution_id)
+        return await client.wait(execution_id, wait) if wait else await client.status(execution_id)
 
     return await _answered(lambda: _with(runtime, request, work))
 
@@ -115,8 +115,8 @@ async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Re
 
     async def work() -> Response:
         status = await runtime.client.interrupt(execution_id)
-        if status.is_complete and not status.execution.interrupted:
-            raise AlreadyCompleted(f"the interrupt came too late: execution {execution_id} {_ended(status)}")
+        if status.is_complete and not status.interrupted:
+            raise AlreadyEnded(f"the interrupt came too late: execution {execution_id} {_ended(status)}")
         return _answer(request, status, 202)
 
     return await _answered(work)
@@ -164,7 +164,7 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
         stuck = query.get("stuck") == "true"
         filter = Filter(query.get("workflow"), query.get("status"), query.get("outcome"), stuck)
         page = await runtime.client.list(filter, int(limit), _from_url(query.get("continuation")))
-        described = [describe(Status(execution, execution.completed_result)) for execution in page.executions]
+        described = [describe(status) for status in page.executions]
         body = {"executions": described} | ({"continuation": _for_url(page.continuation)} if page.continuation else {})
         return Response(200, json.dumps(body, ensure_ascii=False), {"Content-Type": "application/json"})
 
@@ -197,12 +197,12 @@ async def send(runtime: Runtime, request: Request, execution_id: str, name: str)
     return await _answered(lambda: _with(runtime, request, work, 202))
 
 
-async def complete_deferred(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
+async def resolve_deferred(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
     """POST executions/{id}/deferreds/{name}: the body is the value. The same value again is a success; another one is
     a 409 that shows the first."""
 
     async def work(client: Client) -> Status:
-        return await client.complete_json(execution_id, _named(request, name), _json_text(request))
+        return await client.resolve_json(execution_id, _named(request, name), _json_text(request))
 
     return await _answered(lambda: _with(runtime, request, work))
 
@@ -213,23 +213,23 @@ async def deferred_token(runtime: Runtime, request: Request, execution_id: str, 
 
     async def work() -> Response:
         keys = _signing_keys(runtime)
-        status = await runtime.client.poll(execution_id)
+        status = await runtime.client.status(execution_id)
         deferred = _named(request, name)
         if Deferred.named(deferred) is None:
             raise UnknownDeferred(f"no deferred is named {deferred!r}")
-        token = tokens.sign(tokens.encode(tokens.Target(status.execution.workflow, execution_id, deferred)), keys)
+        token = tokens.sign(tokens.encode(tokens.Target(status.workflow, execution_id, deferred)), keys)
         body = {"token": token, "url": f"{_base(request.url)}/deferreds/{token}"}
         return Response(200, json.dumps(body), {"Content-Type": "application/json"})
 
     return await _answered(work)
 
 
-async def complete_by_token(runtime: Runtime, request: Request, token: str) -> Response:
+async def resolve_by_token(runtime: Runtime, request: Request, token: str) -> Response:
     """POST deferreds/{token}: as completing the deferred by name, for whoever holds a signed token of it."""
 
     async def work() -> Response:
         target = tokens.verify(token, _signing_keys(runtime))
-        await runtime.client.complete_json(target.execution_id, target.deferred, _json_text(request))
+        await runtime.client.resolve_json(target.execution_id, target.deferred, _json_text(request))
         return Response(204, "", {"Content-Type": "application/json"})
 
     return await _answered(work)
@@ -274,7 +274,7 @@ async def _answered(work: Callable[[], Awaitable[Response]]) -> Response:
         return _problem(404, "Not found", str(error))
     except AlreadyResolved as error:
         return _problem(409, "Already resolved with another value", str(error), first=json.loads(error.first))
-    except AlreadyCompleted as error:
+    except AlreadyEnded as error:
         return _problem(409, "Already ended", str(error))
     except NotEnded as error:
         return _problem(409, "Not to be purged yet", str(error))
@@ -311,7 +311,7 @@ def _problem(status: int, title: str, detail: str, headers: Mapping[str, str] | 
 
 
 def _answer(request: Request, status: Status, code: int) -> Response:
-    location = f"{_base(request.url)}/executions/{status.execution.execution_id}"
+    location = f"{_base(request.url)}/executions/{status.execution_id}"
     headers = {"Content-Type": "application/json"}
     if code == 202:
         headers |= {"Location": location, "Retry-After": "1"}
@@ -320,27 +320,25 @@ def _answer(request: Request, status: Status, code: int) -> Response:
 
 def describe(status: Status) -> dict[str, Any]:
     """An execution as the outside sees it, in plain JSON data. What is not there is left out."""
-    execution = status.execution
-    due = execution.due_at if execution.suspended else None
     described = {
-        "executionId": execution.execution_id,
-        "workflow": execution.workflow,
-        "version": execution.version,
-        "status": execution.status,
-        "outcome": execution.outcome,
-        "suspended": execution.suspended,
-        "interrupted": execution.interrupted,
-        "cause": _shown(execution.cause),
-        "error": _shown(execution.error),
-        "compensationErrors": [_shown(error) for error in execution.compensation_errors] or None,
-        "tags": execution.tags or None,
-        "createdAt": isoformat(execution.created_at),
-        "updatedAt": isoformat(execution.updated_at),
-        "completedAt": isoformat(execution.completed_at) if execution.completed_at else None,
-        "dueAt": isoformat(due) if due else None,
+        "executionId": status.execution_id,
+        "workflow": status.workflow,
+        "version": status.version,
+        "status": status.status,
+        "outcome": status.outcome,
+        "suspended": status.suspended,
+        "interrupted": status.interrupted,
+        "cause": _shown(status.cause),
+        "error": _shown(status.error),
+        "compensationErrors": [_shown(error) for error in status.compensation_errors] or None,
+        "tags": status.tags or None,
+        "createdAt": isoformat(status.created_at),
+        "updatedAt": isoformat(status.updated_at),
+        "completedAt": isoformat(status.completed_at) if status.completed_at else None,
+        "dueAt": isoformat(status.due_at) if status.due_at else None,
     }
     described = {name: value for name, value in described.items() if value is not None}
-    if execution.outcome == "completed":
+    if status.outcome == "completed":
         described["result"] = plain_json(status.result)
     return described
 
@@ -378,7 +376,7 @@ def _base(url: str) -> str:
 
 
 def _ended(status: Status) -> str:
-    return f"has ended as {status.execution.outcome}"
+    return f"has ended as {status.outcome}"
 
 
 def _wait(request: Request) -> timedelta | None:

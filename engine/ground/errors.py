@@ -16,7 +16,7 @@
     ├── ClientError             a request can't be met: says which and why
     │   ├── UnknownWorkflow, UnknownExecution, UnknownDeferred
     │   ├── InvalidInput        names the field
-    │   └── AlreadyCompleted, AlreadyResolved, NotEnded
+    │   └── AlreadyEnded, AlreadyResolved, NotEnded, ExecutionStopped
     └── StoreError
         ├── Conflict            another writer changed the document first: read again
         ├── Taken               a document of that id exists already
@@ -129,8 +129,12 @@ class InvalidInput(ClientError):
         self.fields = fields or []
 
 
-class AlreadyCompleted(ClientError):
+class AlreadyEnded(ClientError):
     """The execution has ended: it takes no more input."""
+
+
+class ExecutionStopped(ClientError):
+    """The execution was interrupted or terminated: it has no result."""
 
 
 class NotEnded(ClientError):

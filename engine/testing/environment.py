@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from engine.boundary.client import Client, Status
+from engine.boundary.client import Client
+from engine.boundary.status import Status
 from engine.core.declarations import MISSING, Deferred, Workflow
 from engine.core.registry import Registry
 from engine.ground.clock import FAR_FUTURE
@@ -114,11 +115,11 @@ class Environment:
 
     async def start(self, workflow: Workflow[Any, Any], payload: Any = MISSING, *, key: str | None = None) -> str:
         """Start an execution, without driving it. Returns its id."""
-        return (await self.client.start(workflow, payload, key=key)).execution.execution_id
+        return (await self.client.start(workflow, payload, key=key)).execution_id
 
     async def complete(self, execution_id: str, deferred: Deferred[Any] | str, value: Any = None) -> None:
         """Resolve a deferred."""
-        await self.client.complete(execution_id, deferred, value)
+        await self.client.resolve(execution_id, deferred, value)
 
     async def drive(self, execution_id: str) -> Status:
         """Let the worker drive the execution until it lets go, at the present time. Returns its status."""
@@ -127,7 +128,7 @@ class Environment:
 
     async def status(self, execution_id: str) -> Status:
         """How the execution stands."""
-        return await Client(self.store.inner, self.registry, self.settings, self.clock, None).poll(execution_id)
+        return await Client(self.store.inner, self.registry, self.settings, self.clock, None).status(execution_id)
 
     async def settle(self, limit: int = 10_000) -> None:
         """Drive whatever has something to do at the present time, until nothing has. The clock stands still. Raises

@@ -43,7 +43,7 @@ SHOWN = {
     "client.terminate(": "terminate",
     "client.resume(": "resume",
     "asyncio.shield(": "shield around a cleanup",
-    "client.fail(": "a deferred's failure",
+    "client.reject(": "a deferred's failure",
     'approval["legal"]': "keyed deferreds",
     "token_for(": "a token from outside",
     "asyncio.wait([answer], timeout": "a deferred against a timer",

@@ -45,7 +45,7 @@ async def say_yes_but(env: Environment, id: str) -> None:
     await env.settle()
     await env.complete(id, recorded.approval["legal"], True)
     await env.finish(id)
-    await env.client.fail(id, recorded.reading, recorded.Unreadable(meter="m-1"))
+    await env.client.reject(id, recorded.reading, recorded.Unreadable(meter="m-1"))
     await env.finish(id)
 
 

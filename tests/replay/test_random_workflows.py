@@ -34,7 +34,7 @@ async def execute(program: Program, crashes: list[tuple[int, bool]], deliver_at:
             if not delivered:
                 delivered = True
                 for name in "abc":
-                    await outside.client.complete(id, given_value[name], f"given {name}")
+                    await outside.client.resolve(id, given_value[name], f"given {name}")
 
         async def before(call: Call) -> None:
             if call.number == deliver_at:
@@ -58,7 +58,7 @@ async def execute(program: Program, crashes: list[tuple[int, bool]], deliver_at:
         env.store.before = env.store.after = _calm
         status = await env.finish(id)
         assert status.is_complete, status
-        assert status.execution.worker is None
+        assert (await env.store.inner.read(status.execution_id)).worker is None
         await check_history(env, id)
         return status.result, await export(env.store, id)
 

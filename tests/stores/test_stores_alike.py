@@ -254,7 +254,7 @@ async def interrupted(env: Environment) -> None:
     id = await env.start(waits)
     await env.finish(id)
     await env.client.interrupt(id)
-    assert (await env.finish(id)).execution.outcome == "interrupted"
+    assert (await env.finish(id)).outcome == "interrupted"
 
 
 async def completes(env: Environment) -> None:

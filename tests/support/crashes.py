@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine import Activity, Workflow, activity
-from engine.boundary.client import Status
+from engine.boundary.status import Status
 from engine.testing import Call, Environment
 from engine.values.events import StepResolved
 
@@ -65,7 +65,7 @@ async def crash_everywhere(workflow: Workflow[Any, Any], payload: Any = None, sc
 def outcome(status: Status) -> tuple[Any, ...]:
     """What must be the same after a crash."""
     error = status.error
-    return status.execution.outcome, status.result, (error.type, error.message) if error else None
+    return status.outcome, status.result, (error.type, error.message) if error else None
 
 
 async def _run(workflow: Workflow[Any, Any], payload: Any, script: Script, crash_at: int | None, after: bool) -> Ended:
@@ -95,8 +95,8 @@ async def _run(workflow: Workflow[Any, Any], payload: Any, script: Script, crash
             again = [step for step in ledger.ran[ran:] if step in recorded]
             assert not again, f"recorded steps ran again: {again}"
         status = await env.status(id)
-        assert status.is_complete, f"it never ended: {status.execution}"
-        assert status.execution.worker is None
+        assert status.is_complete, f"it never ended: {status}"
+        assert (await env.store.inner.read(id)).worker is None
         await check_history(env, id)
         return Ended(status, list(ledger.ran), len(env.store.calls))
 

@@ -15,9 +15,9 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from engine import Deferred, Workflow
-from engine.boundary.client import Status
+from engine.boundary.status import Status
 from engine.core.run import Run
-from engine.store.documents import Chunk, Document
+from engine.store.documents import Chunk, Document, Execution
 from engine.store.wrapper import Call, WatchedStore
 from engine.testing import Environment
 from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
@@ -47,6 +47,7 @@ class Witness:
     """How an execution went. `events` leaves out what says only which worker drove."""
 
     scenario: Scenario
+    execution: Execution
     status: Status
     events: list[Event]
     ran: list[str]
@@ -62,7 +63,7 @@ class Witness:
     def end(self) -> tuple[Any, ...]:
         """What must be the same after a crash."""
         error = self.status.error
-        return self.status.execution.outcome, self.status.result, (error.type, error.message) if error else None
+        return self.status.outcome, self.status.result, (error.type, error.message) if error else None
 
     @property
     def order(self) -> list[tuple[Any, ...]]:
@@ -114,11 +115,11 @@ async def play(scenario: Scenario, deaths: Sequence[Death] = ()) -> Witness:
         assert [document["id"] for document in recorded] == [f"history::{n:08d}" for n in range(len(recorded))]
         assert not journal.repeated, f"recorded steps ran again: {journal.repeated}"
         status = await env.status(id)
-        assert status.is_complete, f"it never ended: {status.execution}"
-        assert status.execution.worker is None
+        assert status.is_complete, f"it never ended: {status}"
+        assert (await env.store.inner.read(id)).worker is None
         events = [event for document in recorded for event in Chunk.from_document(document).decoded()]
         seen = [event for event in events if not isinstance(event, Takeover)]
-        return Witness(scenario, status, seen, list(journal.ran), died, calls)
+        return Witness(scenario, await env.store.inner.read(id), status, seen, list(journal.ran), died, calls)
 
 
 async def survives_crashes(scenario: Scenario) -> Witness:
@@ -168,7 +169,7 @@ def _asks(witness: Witness, evict: bool) -> Asked:
         run.apply(event)
         asked.append(_newly_asked(run, seen))
         seen |= {step.key for step in run.open_steps()}
-    execution = witness.status.execution
+    execution = witness.execution
     assert run.outcome is not None
     assert (run.outcome.kind, run.outcome.value) == (execution.outcome, execution.completed_result)
     run.close()
@@ -176,7 +177,7 @@ def _asks(witness: Witness, evict: bool) -> Asked:
 
 
 def _begun(witness: Witness) -> Run:
-    execution = witness.status.execution
+    execution = witness.execution
     payload, begun = execution.payload or "null", execution.created_at
     run = Run(witness.scenario.workflow, execution.execution_id, payload, begun, run=execution.run_id)
     run.begin()

@@ -71,7 +71,7 @@ async def _killed(env: Environment) -> None:
         execution, now = await env.store.read(id), env.clock.now()
         await env.store.replace(execution.claimed("dies", now, env.settings.lease, env.settings.skew))
         env.clock.advance(env.settings.lease + 2 * env.settings.skew)
-    assert (await env.drive(id)).execution.suspended
+    assert (await env.drive(id)).suspended
 
 
 async def _changed(env: Environment) -> None:
@@ -80,12 +80,12 @@ async def _changed(env: Environment) -> None:
     await env.drive(id)
     env.deploy([changed, fails])
     await env.complete(id, signal, "go")
-    assert (await env.drive(id)).execution.cause is not None
+    assert (await env.drive(id)).cause is not None
 
 
 async def _held(env: Environment) -> None:
     """A step failed for good, and its workflow is one that waits then."""
-    assert (await env.drive(await env.start(holds))).execution.cause is not None
+    assert (await env.drive(await env.start(holds))).cause is not None
 
 
 async def _late(env: Environment) -> None:

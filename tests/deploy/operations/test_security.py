@@ -84,7 +84,7 @@ def test_without_a_key_nothing_answers_but_tokens(app: Address) -> None:
     routes = _routes()
     assert len(routes) >= 11
     refused = {name for name, (method, route) in routes.items() if _ask(app, method, route)[0] == 401}
-    assert routes.keys() - refused == {"complete_by_token"}
+    assert routes.keys() - refused == {"resolve_by_token"}
     wrong = {name for name, (method, route) in routes.items() if _ask(app, method, route, "x" * 43)[0] == 401}
     assert wrong == refused
 
@@ -116,16 +116,18 @@ async def test_a_forged_token_costs_nothing() -> None:
     named = tokens.encode(tokens.Target("security_waits", "0" * 32, "security.answer"))
     for forged in (named, f"{named}.", tokens.sign(named, ["x" * 32]), tokens.sign("", [KEY]), f"{named}.ü"):
         for body in (b'"yes"', b"{", b"x" * 2_000_000):
-            assert (await http.complete_by_token(runtime, http.Request("https://app", body), forged)).status == 400
+            assert (await http.resolve_by_token(runtime, http.Request("https://app", body), forged)).status == 400
 
 
 async def test_no_traceback_leaves() -> None:
     runtime = Runtime([fails], lambda: SqliteStore(":memory:"))
-    status = await runtime.client.run(fails)
-    assert ".py" in json.dumps(status.execution.to_document()), "what is stored has them"
+    status = await (await runtime.client.start(fails)).status()
+    await runtime.client.drive(status.execution_id)
+    status = await runtime.client.status(status.execution_id)
+    assert ".py" in json.dumps((await runtime.store.read(status.execution_id)).to_document()), "what is stored has them"
     asked = http.Request("https://app/api/executions/x")
     for shown in (
-        await http.poll(runtime, asked, status.execution.execution_id),
+        await http.poll(runtime, asked, status.execution_id),
         await http.list_executions(runtime, asked),
     ):
         assert shown.body.count("no answer") == 2

@@ -31,7 +31,7 @@ async def test_every_function_is_indexed(host: WorkerHost) -> None:
     assert triggers.pop("drive_changes") == "cosmosDBTrigger"
     assert triggers.pop("sweep") == "timerTrigger"
     assert set(triggers.values()) == {"httpTrigger"}
-    assert triggers.keys() >= {"start", "poll", "interrupt", "resume", "terminate", "complete_deferred"}
+    assert triggers.keys() >= {"start", "poll", "interrupt", "resume", "terminate", "resolve_deferred"}
 
 
 async def test_the_feed_is_what_the_host_is_told(host: WorkerHost) -> None:
@@ -64,7 +64,7 @@ async def test_the_sweep_is_what_the_host_is_told(host: WorkerHost) -> None:
 async def test_only_tokens_need_no_key(host: WorkerHost) -> None:
     levels = {name: str(host.trigger(name).get("authLevel")) for name in host.functions}
     open_to_all = {name for name, level in levels.items() if "ANONYMOUS" in level.upper()}
-    assert open_to_all == {"complete_by_token"}
+    assert open_to_all == {"resolve_by_token"}
 
 
 async def test_an_order_from_start_to_end(host: WorkerHost) -> None:

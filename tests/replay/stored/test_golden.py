@@ -42,7 +42,7 @@ async def test_the_execution_is_carried_on_to_its_end(golden: Golden) -> None:
         env.clock.advance(timedelta(minutes=10))
         await _say_what_is_missing(env, golden)
         status = await env.finish(golden.execution_id)
-        assert status.execution.outcome == golden.ends_as, status.execution.cause
+        assert status.outcome == golden.ends_as, status.cause
         if golden.ends_as == "completed":
             assert status.value() == golden.result
 

@@ -73,7 +73,7 @@ async def test_unknown_fields_survive_in_the_store_to_the_end() -> None:
         await env.client.send(OWING.execution_id, "compat_notes", 11)
         await env.complete(OWING.execution_id, "compat_answer", "yes")
         status = await env.finish(OWING.execution_id)
-        assert status.execution.outcome == "completed"
+        assert status.outcome == "completed"
         before = {(document["executionId"], document["id"]) for document in OWING.documents}
         after = {(d["executionId"], d["id"]): d for d in await take(store)}
         assert all(after[place]["fromLater"] == NEWS for place in before)
@@ -106,7 +106,7 @@ async def test_an_execution_with_an_unknown_event_is_suspended_and_kept() -> Non
         await put(store, documents)
         env.clock.advance(timedelta(minutes=10))
         await env.client.send(WAITING.execution_id, "compat_notes", 11)
-        execution = (await env.drive(WAITING.execution_id)).execution
+        execution = await env.drive(WAITING.execution_id)
         assert execution.suspended
         assert execution.cause is not None
         assert execution.cause.type == "DecodingError"

@@ -70,14 +70,14 @@ async def test_each_execution_goes_on_with_the_version_it_began_with() -> None:
     """New starts take the new version. The old deployment leaves those alone; the new one drives both."""
     async with Environment([]) as env:
         old, new = Deployment(env, [first]), Deployment(env, [first, second])
-        begun = (await old.client.start("two_versions", key="begun before")).execution.execution_id
-        fresh = (await new.client.start("two_versions", key="begun after")).execution.execution_id
+        begun = (await old.client.start("two_versions", key="begun before")).execution_id
+        fresh = (await new.client.start("two_versions", key="begun after")).execution_id
         before = (await env.store.read(fresh)).etag
         assert (await old.drive(fresh)).etag == before
         assert (await new.drive(begun)).suspended
         assert (await new.drive(fresh)).suspended
         for id in (begun, fresh):
-            await new.client.complete(id, go, "go")
+            await new.client.resolve(id, go, "go")
         assert (await old.drive(begun)).completed_result == '"a go"'
         assert (await new.drive(fresh)).completed_result == '"go b"'
         assert runs == ["a", "b"]
@@ -87,11 +87,11 @@ async def test_an_old_version_has_drained_when_none_of_it_runs() -> None:
     """What the runbook says to look for before the old code is taken away; and what happens if nobody looked."""
     async with Environment([]) as env:
         both, new_alone = Deployment(env, [first, second]), Deployment(env, [second])
-        id = (await Deployment(env, [first]).client.start("two_versions")).execution.execution_id
+        id = (await Deployment(env, [first]).client.start("two_versions")).execution_id
         await both.drive(id)
         running = (await both.client.list(Filter("two_versions", "running"))).executions
         assert [(execution.execution_id, execution.version) for execution in running] == [(id, "1")]
-        await new_alone.client.complete(id, go, "go")
+        await new_alone.client.resolve(id, go, "go")
         waiting = await new_alone.drive(id)
         assert (waiting.status, waiting.cause, waiting.worker) == ("running", None, None)
         assert (await both.drive(id)).outcome == "completed"
@@ -102,9 +102,9 @@ async def test_old_code_after_new_suspends_and_the_new_carries_on() -> None:
     """A step that the old code doesn't have: nothing of the history changes, and `resume` on the new code cures it."""
     async with Environment([]) as env:
         old, new = Deployment(env, [first]), Deployment(env, [first_and_more])
-        id = (await old.client.start("two_versions")).execution.execution_id
+        id = (await old.client.start("two_versions")).execution_id
         await old.drive(id)
-        await new.client.complete(id, go, "go")
+        await new.client.resolve(id, go, "go")
         await new.drive(id)
         history = [chunk.events for chunk in (await env.store.load(id)).chunks]
         await new.client.resume(id)  # anything that wakes it
@@ -113,7 +113,7 @@ async def test_old_code_after_new_suspends_and_the_new_carries_on() -> None:
         assert fallen_back.cause.type == "NonDeterminism"
         assert [chunk.events for chunk in (await env.store.load(id)).chunks] == history
         await new.client.resume(id)
-        await new.client.complete(id, last, "end")
+        await new.client.resolve(id, last, "end")
         assert (await new.drive(id)).completed_result == '"a go c end"'
         assert runs == ["a", "c"]
 
@@ -122,10 +122,10 @@ async def test_both_deployments_awake_at_once_drive_it_once() -> None:
     """A claim excludes the other, whatever its version."""
     async with Environment([]) as env:
         old, new = Deployment(env, [first]), Deployment(env, [first, second])
-        id = (await old.client.start("two_versions")).execution.execution_id
+        id = (await old.client.start("two_versions")).execution_id
         await asyncio.gather(old.drive(id), new.drive(id))
         assert runs == ["a"]
-        await new.client.complete(id, go, "go")
+        await new.client.resolve(id, go, "go")
         await asyncio.gather(old.drive(id), new.drive(id))
         assert (await env.store.read(id)).completed_result == '"a go"'
 
@@ -147,7 +147,7 @@ async def test_a_deployment_that_drains_hands_over_between_two_steps() -> None:
 
     async with Environment([]) as env:
         old, new = Deployment(env, [draining]), Deployment(env, [draining])
-        id = (await old.client.start(draining)).execution.execution_id
+        id = (await old.client.start(draining)).execution_id
         driving = asyncio.create_task(old.drive(id))
         await reached.wait()
         closing = asyncio.create_task(old.worker.close(timedelta(seconds=30)))

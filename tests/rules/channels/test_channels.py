@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine import AlreadyCompleted, Channel, Deferred, InvalidInput, UnknownDeferred, Workflow, activity, workflow
-from engine.boundary.client import MAX_KEY
+from engine import AlreadyEnded, Channel, Deferred, InvalidInput, UnknownDeferred, Workflow, activity, workflow
+from engine.boundary.requests import MAX_KEY
 from engine.testing import Environment
 from tests.support.mortal import Journal, everywhere, inputs, rest
 
@@ -153,7 +153,7 @@ async def test_a_value_with_a_key_is_sent_once(key: str) -> None:
         await env.client.send(id, numbers, LAST)
         assert (await env.finish(id)).value() == [7, 7]
         assert (await env.client.send(id, numbers, 7, key=key)).is_complete
-        with pytest.raises(AlreadyCompleted):
+        with pytest.raises(AlreadyEnded):
             await env.client.send(id, numbers, 7, key=f"{key}3")
         assert all(len(item.id.encode()) <= 1_023 for item in (await env.store.inner.load(id)).inbox)
 

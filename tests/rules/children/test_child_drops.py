@@ -294,12 +294,12 @@ async def test_an_interrupt_that_opens_an_ended_workflow_again_finds_its_childre
         await freezer.frozen.wait()
         child = (await the_child(env, drops_child)).execution_id
         process = Process(env)
-        await process.client.complete(child, drops_answer, "x")
+        await process.client.resolve(child, drops_answer, "x")
         await (await process.drive(child))
         await process.client.interrupt(id)
         freezer.thaw.set()
         await driving
-        execution = (await env.finish(id)).execution
+        execution = await env.finish(id)
         assert (execution.outcome, execution.cause) == ("interrupted", None)
 
 
@@ -309,7 +309,7 @@ async def test_the_last_step_that_waits_for_a_child_interrupts_it() -> None:
         id = await env.start(drops_one_of_two)
         await env.settle()
         await env.client.interrupt(id)
-        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert (await env.finish(id)).outcome == "interrupted"
         await env.settle()
         assert (await the_child(env, drops_common)).outcome == "interrupted"
 
@@ -330,7 +330,7 @@ async def test_a_termination_that_a_drive_is_told_of_reaches_the_parent_at_once(
         await driving
         assert not (await env.store.inner.read(child)).owes
         await env.settle()
-        assert (await env.status(id)).execution.outcome == "failed"
+        assert (await env.status(id)).outcome == "failed"
 
 
 async def test_what_a_store_that_is_away_keeps_from_a_parent_is_told_later() -> None:

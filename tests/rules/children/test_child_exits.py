@@ -65,7 +65,7 @@ async def test_a_parents_end_reaches_every_level(workflow: Workflow[Any, Any]) -
             await env.client.interrupt(top)
         else:
             await env.complete(top, gate, 1)
-        assert (await env.finish(top)).execution.outcome == ("interrupted" if workflow is root else "failed")
+        assert (await env.finish(top)).outcome == ("interrupted" if workflow is root else "failed")
         await rest(env)
         assert [e.outcome for e in await executions(env, middle)] == ["interrupted"]
         assert [e.outcome for e in await executions(env, leaf)] == ["interrupted"] * 2
@@ -91,7 +91,7 @@ async def test_an_interrupt_while_a_child_is_only_just_being_created(moment: str
                     env.worker.notify(await env.store.inner.interrupt(top, env.clock.now()))
 
         setattr(env.store, moment, interrupt)
-        assert (await env.finish(top)).execution.outcome == "interrupted"
+        assert (await env.finish(top)).outcome == "interrupted"
         await rest(env)
         assert {e.outcome for e in await executions(env)} == {"interrupted"}
         await assert_at_rest(env)
@@ -118,7 +118,7 @@ async def test_an_interrupt_overtakes_the_creation_of_a_child() -> None:
                 recorded.set()
 
         env.store.before, env.store.after = before, after
-        assert (await env.drive(top)).execution.outcome == "interrupted"
+        assert (await env.drive(top)).outcome == "interrupted"
         assert (await only(env, leaf)).interrupted
         await rest(env)
         assert (await only(env, leaf)).outcome == "interrupted"
@@ -144,10 +144,10 @@ async def test_an_interrupt_at_any_store_call_of_a_parent(workflow: Workflow[Any
                 await env.settle()
                 status = await env.status(top)
                 if not status.is_complete:  # there were fewer calls
-                    assert not status.execution.interrupted
+                    assert not status.interrupted
                     await env.client.interrupt(top)
                     await env.settle()
-                assert (await env.status(top)).execution.outcome == "interrupted"
+                assert (await env.status(top)).outcome == "interrupted"
                 assert "after the child" not in journal.effects
                 assert {e.outcome for e in await executions(env)} == {"interrupted"}
                 await assert_at_rest(env)
@@ -161,7 +161,7 @@ async def test_a_parents_interrupt_survives_every_crash() -> None:
         top = await env.start(then_acts, "k", key="top")
         await rest(env)
         await env.client.interrupt(top)
-        assert (await env.finish(top)).execution.outcome == "interrupted"
+        assert (await env.finish(top)).outcome == "interrupted"
         await rest(env)
         assert (await only(env, leaf)).outcome == "interrupted"
         assert set(journal.effects) == {"leaf k cleaned"}
@@ -189,7 +189,7 @@ async def test_an_abandoned_child_lives_on() -> None:
         top = await env.start(leaves_it, "k", key="k")
         await rest(env)
         await env.client.interrupt(top)
-        assert (await env.finish(top)).execution.outcome == "interrupted"
+        assert (await env.finish(top)).outcome == "interrupted"
         child = await only(env, leaf)
         assert not child.is_complete
         assert not child.interrupted
@@ -208,8 +208,8 @@ async def test_only_the_creator_interrupts_a_child() -> None:
         top = await env.start(then_acts, "k")
         await env.settle()
         await env.client.interrupt(top)
-        assert (await env.finish(top)).execution.outcome == "interrupted"
-        assert not (await env.status(child)).execution.interrupted
+        assert (await env.finish(top)).outcome == "interrupted"
+        assert not (await env.status(child)).interrupted
 
 
 async def test_interrupting_a_child_is_its_parents_to_handle() -> None:

@@ -96,7 +96,7 @@ async def test_the_end_of_a_child_is_told_at_least_once(after: bool) -> None:
         await env.worker.sweep()
         await env.drive(parent)
         child = await only(env, leaf)
-        await env.client.complete(child.execution_id, answer, 1)
+        await env.client.resolve(child.execution_id, answer, 1)
         told: list[Call] = []
 
         async def before(call: Call) -> None:

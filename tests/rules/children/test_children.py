@@ -269,7 +269,7 @@ async def test_a_parent_attaches_to_a_finished_child_and_to_a_failed_one() -> No
         await env.run(named, Job(key="f", fail=True))
         journal.clear()
         assert (await env.run(one, Job(key="s"))).value() == "s"
-        assert (await env.run(one, Job(key="f", fail=True))).execution.outcome == "failed"
+        assert (await env.run(one, Job(key="f", fail=True))).outcome == "failed"
         assert journal.effects == []
 
 
@@ -285,7 +285,7 @@ async def test_attaching_races_with_the_childs_end() -> None:
             if call.method == "replace" and call.arguments[0].parents and not raced:
                 raced = True
                 other = env.new_worker(env.store.inner)
-                await env.client.complete(child, answer, 5)
+                await env.client.resolve(child, answer, 5)
                 await other.drive(await env.store.inner.read(child))
 
         env.store.before = before

@@ -48,10 +48,10 @@ ALL = [misuse_waits, misuse_forgets, misuse_breaks]
 
 SLIPS: dict[str, tuple[Callable[[Any, str], Awaitable[Any]], type[Exception], str]] = {
     "a deferred is sent to": (lambda c, id: c.send(id, answer, "x"), TypeError, "sent to a Channel or its name, not"),
-    "a channel is resolved": (lambda c, id: c.complete(id, notes, "x"), TypeError, "is a Deferred or its name, not"),
-    "a channel fails": (lambda c, id: c.fail(id, notes, Refused()), TypeError, "is a Deferred or its name, not"),
+    "a channel is resolved": (lambda c, id: c.resolve(id, notes, "x"), TypeError, "is a Deferred or its name, not"),
+    "a channel fails": (lambda c, id: c.reject(id, notes, Refused()), TypeError, "is a Deferred or its name, not"),
     "an unknown deferred": (
-        lambda c, id: c.complete(id, "misuse.anwser"),
+        lambda c, id: c.resolve(id, "misuse.anwser"),
         UnknownDeferred,
         r"did you mean misuse\.answer\b",
     ),
@@ -87,7 +87,7 @@ async def test_a_forgotten_await_is_named() -> None:
         status = await env.run(misuse_forgets)
         for made in forgotten:
             made.close()  # or Python would warn
-        assert "an await is missing before the call" in str(status.execution.error)
+        assert "an await is missing before the call" in str(status.error)
 
 
 async def test_a_failed_execution_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:

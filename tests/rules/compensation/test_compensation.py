@@ -209,7 +209,7 @@ async def test_newest_first_once_each_at_every_crash(how: str) -> None:
             assert not any(effect.startswith("end") for effect in journal.effects)
             await env.client.interrupt(id)
         status = await env.finish(id)
-        assert status.execution.outcome == kind
+        assert status.outcome == kind
         assert status.error is None or status.error.type == ("TimeoutError" if how == "time limit" else "Declined")
         undone = [] if how == "success" else UNDONE
         assert list(dict.fromkeys(journal.effects)) == ["a", "b", "c", *undone, f"end {kind}"]
@@ -228,7 +228,7 @@ async def test_one_that_fails_is_recorded_and_the_rest_still_run() -> None:
         status = await env.run(one_cannot, key="k")
         assert status.error is not None
         assert status.error.type == "Declined"
-        (failed,) = status.execution.compensation_errors
+        (failed,) = status.compensation_errors
         assert (failed.type, failed.message) == ("ValueError", "middle can't be undone")
         assert list(dict.fromkeys(journal.effects)) == ["undo last", "cannot middle", "undo first", "end failed"]
 
@@ -239,7 +239,7 @@ async def test_one_that_is_cancelled_or_exits_does_not_stop_the_rest() -> None:
     """CancelledError and SystemExit of a compensation are failures of it like any other."""
     async with mortal(ALL, journal, None) as env:
         status = await env.run(cancels_in_compensation)
-        assert [e.type for e in status.execution.compensation_errors] == ["SystemExit", "CancelledError"]
+        assert [e.type for e in status.compensation_errors] == ["SystemExit", "CancelledError"]
         assert journal.effects == ["undo first"]
         await assert_replays(env)
 
@@ -248,7 +248,7 @@ async def test_wrong_arguments_of_one_do_not_stop_the_rest() -> None:
     """What can't be called fails when it is called, and is recorded."""
     async with mortal(ALL, journal, None) as env:
         status = await env.run(undoes_badly)
-        assert [e.type for e in status.execution.compensation_errors] == ["TypeError"]
+        assert [e.type for e in status.compensation_errors] == ["TypeError"]
         assert journal.effects == ["undo first"]
 
 
@@ -275,11 +275,11 @@ async def test_an_interrupt_during_compensation_changes_only_the_outcome(twice: 
         id = await env.start(pauses_in_compensation, key="k")
         await rest(env)
         for _ in range(1 + twice):
-            assert (await env.client.interrupt(id)).execution.interrupted
+            assert (await env.client.interrupt(id)).interrupted
             await rest(env)
         await env.complete(id, pause, "here")
         status = await env.finish(id)
-        assert status.execution.outcome == "interrupted"
+        assert status.outcome == "interrupted"
         assert status.error is not None
         assert status.error.type == "Declined"
         assert list(dict.fromkeys(journal.effects)) == ["paused here", "undo first", "end interrupted"]
@@ -306,14 +306,14 @@ async def test_an_interrupt_between_the_last_line_and_the_commit_is_honoured() -
         journal.clear()
         id = await env.start(books, "return")
         await interrupt_at_commit(env, id)
-        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert (await env.finish(id)).outcome == "interrupted"
         assert journal.effects == ["a", "b", "c", "end completed", *UNDONE]
         await assert_replays(env)
     async with Environment(ALL) as env:
         journal.clear()
         id = await env.start(reads_the_cause, "return")
         await interrupt_at_commit(env, id)
-        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert (await env.finish(id)).outcome == "interrupted"
         assert journal.effects[0] == "None"
         assert journal.effects[1].startswith("CancelledError")
 
@@ -329,7 +329,7 @@ async def test_an_interrupt_during_a_finalizer_still_compensates() -> None:
         await env.client.interrupt(id)
         await rest(env)
         await env.complete(id, pause, "here")
-        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert (await env.finish(id)).outcome == "interrupted"
         expected = ["completed here", "undo b", "undo a", "end interrupted"]
         assert list(dict.fromkeys(journal.effects)) == expected
         await assert_at_rest(env)
@@ -344,7 +344,7 @@ async def test_terminate_during_compensation_stops_at_once() -> None:
         id = await env.start(pauses_in_compensation)
         await env.settle()
         for _ in range(2):
-            assert (await env.client.terminate(id)).execution.outcome == "terminated"
+            assert (await env.client.terminate(id)).outcome == "terminated"
         await env.settle()
         assert journal.effects == []
 
@@ -361,10 +361,10 @@ async def test_any_number_of_failures_fits_into_the_document() -> None:
     """300 compensations that fail with 8 KB each: the execution ends, and shows what there is room for."""
     async with Environment(ALL) as env:
         status = await env.run(many_shout, 300)
-        assert status.execution.outcome == "failed"
-        assert len(status.execution.compensation_errors) >= 100
-        assert status.execution.compensation_errors[0].message == "x" * 8_000
-        assert status.execution.compensation_errors[-1].type == "ValueError"
+        assert status.outcome == "failed"
+        assert len(status.compensation_errors) >= 100
+        assert status.compensation_errors[0].message == "x" * 8_000
+        assert status.compensation_errors[-1].type == "ValueError"
 
 
 @pytest.mark.sqlite_only("nothing of it depends on the store")
@@ -379,7 +379,7 @@ async def test_what_gives_nothing_to_await_is_named() -> None:
     """A plain function that is no activity: it is recorded which one, and what to pass instead; the others run."""
     async with mortal(ALL, journal, None) as env:
         status = await env.run(registers_sync_functions)
-        assert [error.message for error in status.execution.compensation_errors] == [
+        assert [error.message for error in status.compensation_errors] == [
             "compensate(forget, …) takes an activity or an async function; this one gave a str",
             "finalizer(<lambda>) takes an activity or an async function; this one gave a str",
         ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import (
-    AlreadyCompleted,
+    AlreadyEnded,
     AlreadyResolved,
     Channel,
     Deferred,
@@ -147,9 +147,9 @@ async def test_a_failure_is_raised_where_it_is_awaited_as_often_as_that() -> Non
     async def scenario(env: Environment) -> None:
         id = await env.start(catches, key="k")
         for _ in range(2):
-            await env.client.fail(id, plain, Refused(by="Ada"))
+            await env.client.reject(id, plain, Refused(by="Ada"))
         with pytest.raises(AlreadyResolved) as refused:
-            await env.client.fail(id, plain, Refused(by="Eve"))
+            await env.client.reject(id, plain, Refused(by="Eve"))
         assert json.loads(json.loads(refused.value.first)["data"]) == {"by": "Ada"}
         with pytest.raises(AlreadyResolved):
             await env.complete(id, plain, 1)
@@ -163,7 +163,7 @@ async def test_an_unhandled_failure_is_the_workflows_own() -> None:
     async with Environment(ALL) as env:
         id = await env.start(awaits)
         await env.settle()
-        await env.client.fail(id, plain, Refused(by="Ada"))
+        await env.client.reject(id, plain, Refused(by="Ada"))
         with pytest.raises(Refused) as refused:
             (await env.finish(id)).value()
         assert refused.value.by == "Ada"
@@ -206,7 +206,7 @@ async def test_a_deferred_races_a_timer(early: bool) -> None:
             await env.complete(id, text, "in time")
         assert (await env.finish(id)).value() == ("in time" if early else "too late")
         if not early:
-            with pytest.raises(AlreadyCompleted):
+            with pytest.raises(AlreadyEnded):
                 await env.complete(id, text, "at last")
 
     await everywhere(ALL, journal, scenario)
@@ -237,7 +237,7 @@ async def test_keyed_deferreds_never_meet() -> None:
         await env.settle()
         for number, key in enumerate(ODD_KEYS):
             name = f"outside.approval[{key}]"
-            await env.client.complete_json(id, name, json.dumps(key)) if number % 2 else await env.complete(
+            await env.client.resolve_json(id, name, json.dumps(key)) if number % 2 else await env.complete(
                 id, approval[key], key
             )
         assert (await env.finish(id)).value() == ODD_KEYS
@@ -257,7 +257,7 @@ async def test_a_name_that_nobody_declares_is_unknown(name: str) -> None:
     async with Environment(ALL) as env:
         id = await env.start(awaits)
         with pytest.raises(UnknownDeferred):
-            await env.client.complete_json(id, name, '"x"')
+            await env.client.resolve_json(id, name, '"x"')
         assert (await env.store.inner.load(id)).inbox == []
 
 
@@ -301,13 +301,13 @@ async def test_a_token_from_inside_is_the_one_from_outside() -> None:
             approval["boss"].token_for(hands_out_tokens, key="order"),
         ]
         with pytest.raises(UnknownExecution):
-            await env.client.complete_token(tokens[0], "yes")
+            await env.client.resolve_token(tokens[0], "yes")
         await env.start(hands_out_tokens, "order")
-        await env.client.complete_token(tokens[0], "yes")
+        await env.client.resolve_token(tokens[0], "yes")
         await rest(env)
         assert set(journal.effects) == {f"mail {tokens[0]} {tokens[1]}"}
-        status = await env.client.complete_token(tokens[1], "surely")
-        assert (await env.finish(status.execution.execution_id)).value() == "yes surely"
+        status = await env.client.resolve_token(tokens[1], "surely")
+        assert (await env.finish(status.execution_id)).value() == "yes surely"
 
     await everywhere(ALL, journal, scenario)
 
@@ -328,7 +328,7 @@ async def test_none_is_a_value() -> None:
     async with Environment(ALL) as env:
         for body in ("", "null"):
             id = await env.start(takes_nothing)
-            await env.client.complete_json(id, "outside.nothing", body)
+            await env.client.resolve_json(id, "outside.nothing", body)
             assert (await env.finish(id)).value() == "None"
 
 

@@ -195,7 +195,7 @@ async def test_any_exception_is_caught_and_ends_what_does_not_catch_it(how: str)
         assert ("cut" in message) == (how in ("64 KB", "3 MB", "50 MB"))
         assert journal.effects == [how]
         status = await env.run(lets_through, how)
-        assert status.execution.outcome == "failed"
+        assert status.outcome == "failed"
         assert status.error is not None
         assert status.error.type == type_name
         with pytest.raises(ActivityError) as raised:
@@ -235,7 +235,7 @@ async def test_an_error_in_the_last_line_is_no_success() -> None:
 
     async def scenario(env: Environment) -> None:
         status = await env.run(fails_at_the_last_line, key="k")
-        assert status.execution.outcome == "failed"
+        assert status.outcome == "failed"
         with pytest.raises(Refused) as refused:
             status.value()
         assert refused.value.by == "the last line"
@@ -255,7 +255,7 @@ async def test_attempts_are_counted_with_the_first(times: int, runs: int) -> Non
         else:
             assert status.error is not None
             assert status.error.message == "attempt 3"
-        took = env.clock.now() - status.execution.created_at
+        took = env.clock.now() - status.created_at
         assert timedelta(seconds=[0, 0, 10, 30][runs]) <= took < timedelta(seconds=[1, 1, 11, 31][runs])
 
 
@@ -276,7 +276,7 @@ async def test_what_is_tried_again(how: str, runs: int) -> None:
     """A Failure only if its class says so; never what the policy excludes, subclasses included."""
     async with Environment(ALL) as env:
         journal.clear()
-        assert (await env.run(picky, how)).execution.outcome == "failed"
+        assert (await env.run(picky, how)).outcome == "failed"
         assert journal.effects == [how] * runs
 
 

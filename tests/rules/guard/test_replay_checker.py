@@ -100,7 +100,7 @@ async def recorded(what: str = "a", how: str = "completed") -> str:
         if how == "terminated":
             await env.client.terminate(execution)
         if how != "waiting":
-            assert (await env.finish(execution)).execution.outcome == how
+            assert (await env.finish(execution)).outcome == how
         return await export(env.store, execution)
 
 

@@ -111,7 +111,7 @@ async def test_an_order_from_start_to_end(app: App) -> None:
     status, again, _ = await app.call("start", ORDER, name="fulfil")
     assert (status, again["executionId"]) == (202, id)
     answer = {"approved": True, "by": "Grace"}
-    status, _, _ = await app.call("complete_deferred", answer, id=id, name="approval")
+    status, _, _ = await app.call("resolve_deferred", answer, id=id, name="approval")
     assert status == 200
     await app.settle()
     status, body, _ = await app.call("poll", id=id)
@@ -204,4 +204,4 @@ def test_what_the_platform_reads_of_the_app(app: App) -> None:
     routes = [trigger["route"] for trigger in app.triggers.values() if trigger["type"] == "httpTrigger"]
     assert len(routes) == len(app.triggers) - 2
     levels = {name: str(t["authLevel"]) for name, t in app.triggers.items() if t["type"] == "httpTrigger"}
-    assert [name for name, level in levels.items() if "FUNCTION" not in level.upper()] == ["complete_by_token"]
+    assert [name for name, level in levels.items() if "FUNCTION" not in level.upper()] == ["resolve_by_token"]

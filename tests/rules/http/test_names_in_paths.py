@@ -30,10 +30,10 @@ async def test_a_name_with_a_slash_arrives_or_is_refused(in_path: str) -> None:
     try:
         started = await http.start(runtime, request(), "votes")
         id = json.loads(started.body)["executionId"]
-        refused = await http.complete_deferred(runtime, request(b'"yes"'), id, in_path)
+        refused = await http.resolve_deferred(runtime, request(b'"yes"'), id, in_path)
         assert refused.status == 400
         assert "?name=" in json.loads(refused.body)["detail"]
-        taken = await http.complete_deferred(runtime, request(b'"yes"', name="paths.vote[a/b]"), id, "-")
+        taken = await http.resolve_deferred(runtime, request(b'"yes"', name="paths.vote[a/b]"), id, "-")
         assert taken.status == 200
         assert (await http.send(runtime, request(b'"n"', name="paths/notes"), id, "-")).status == 202
         await runtime.worker.drive(await runtime.store.read(id))

@@ -113,7 +113,7 @@ ROUTES: dict[str, Callable[[Runtime, str], Awaitable[http.Response]]] = {
     "terminate": lambda runtime, id: http.terminate(runtime, request(), id),
     "purge": http.purge,
     "send": lambda runtime, id: http.send(runtime, request("x"), id, "http.words"),
-    "deferred": lambda runtime, id: http.complete_deferred(runtime, request(True), id, "http.verdict"),
+    "deferred": lambda runtime, id: http.resolve_deferred(runtime, request(True), id, "http.verdict"),
     "token": lambda runtime, id: http.deferred_token(runtime, request(), id, "http.verdict"),
 }
 
@@ -157,7 +157,7 @@ async def test_a_store_that_is_away_is_503_everywhere(runtime: Runtime, route: s
 async def test_a_name_that_no_deferred_may_have(runtime: Runtime, name: str) -> None:
     """404 like any other unknown name, for a value and for a token."""
     id = await started(runtime, "asks_one")
-    problem(await http.complete_deferred(runtime, request(True), id, name), 404)
+    problem(await http.resolve_deferred(runtime, request(True), id, name), 404)
     problem(await http.deferred_token(runtime, request(), id, name), 404)
     problem(await http.send(runtime, request("x"), id, name), 404)
     assert (await runtime.store.load(id)).inbox == []
@@ -169,9 +169,9 @@ async def test_keyed_deferreds_by_their_names(runtime: Runtime) -> None:
     id = await started(runtime, "asks", keys)
     for key in keys:
         named = request(key != "ü", {"name": f"http.verdict[{key}]"})
-        answer = await http.complete_deferred(runtime, named, id, "-")
+        answer = await http.resolve_deferred(runtime, named, id, "-")
         assert answer.status == 200
-    await runtime.worker.drive((await runtime.client.poll(id)).execution)
+    await runtime.client.drive(id)
     polled = json.loads((await http.poll(runtime, request(), id)).body)
     assert polled["result"] == [key != "ü" for key in keys]
 
@@ -221,8 +221,8 @@ async def test_waits_that_are(runtime: Runtime) -> None:
     for wait in ("0", "0.0", "1e-3"):
         answer = await http.poll(runtime, request(query={"wait": wait}), id)
         assert (answer.status, json.loads(answer.body)["status"]) == (200, "running")
-    await http.complete_deferred(runtime, request(True), id, "http.verdict")
-    task = runtime.worker.start((await runtime.client.poll(id)).execution)
+    await http.resolve_deferred(runtime, request(True), id, "http.verdict")
+    task = runtime.worker.start(await runtime.store.read(id))
     answer = await http.poll(runtime, request(query={"wait": "20"}), id)
     assert json.loads(answer.body)["result"] is True
     await task
@@ -235,7 +235,7 @@ async def test_what_is_not_json(runtime: Runtime, body: bytes) -> None:
     """400 on every route that takes a body; nothing stored."""
     id = await started(runtime, "asks_one")
     problem(await http.start(runtime, request(body), "plain"), 400)
-    problem(await http.complete_deferred(runtime, request(body), id, "http.verdict"), 400)
+    problem(await http.resolve_deferred(runtime, request(body), id, "http.verdict"), 400)
     problem(await http.send(runtime, request(body), id, "http.words"), 400)
     assert (await runtime.store.load(id)).inbox == []
     assert len((await runtime.store.list(Filter(), 10)).executions) == 1
@@ -263,7 +263,7 @@ async def test_a_body_that_is_too_large_is_413_everywhere(runtime: Runtime) -> N
     """G1: it is refused by its size, unread."""
     id, body = await started(runtime, "asks_one"), b'"' + b"x" * 1_900_000 + b'"'
     problem(await http.start(runtime, request(body), "plain"), 413)
-    problem(await http.complete_deferred(runtime, request(body), id, "http.verdict"), 413)
+    problem(await http.resolve_deferred(runtime, request(body), id, "http.verdict"), 413)
     problem(await http.send(runtime, request(body), id, "http.words"), 413)
 
 
@@ -277,15 +277,15 @@ async def test_a_value_that_grows_too_large_in_the_store_is_refused(runtime: Run
 async def test_a_deferreds_first_exit_is_shown_and_kept(runtime: Runtime) -> None:
     """A6: a failure that came first is shown as such; the value that came first counts after the end as well."""
     id = await started(runtime, "asks_one")
-    await runtime.client.fail(id, verdict, Refused(by="Ada"))
-    first = problem(await http.complete_deferred(runtime, request(True), id, "http.verdict"), 409)["first"]
+    await runtime.client.reject(id, verdict, Refused(by="Ada"))
+    first = problem(await http.resolve_deferred(runtime, request(True), id, "http.verdict"), 409)["first"]
     assert (first["type"], json.loads(first["data"])) == ("Refused", {"by": "Ada"})
     id = await started(runtime, "asks_one")
-    await http.complete_deferred(runtime, request(False), id, "http.verdict")
-    await runtime.worker.drive((await runtime.client.poll(id)).execution)
-    assert (await http.complete_deferred(runtime, request(False), id, "http.verdict")).status == 200
-    assert problem(await http.complete_deferred(runtime, request(True), id, "http.verdict"), 409)["first"] is False
-    problem(await http.complete_deferred(runtime, request(True), id, "http.verdict[late]"), 409)
+    await http.resolve_deferred(runtime, request(False), id, "http.verdict")
+    await runtime.client.drive(id)
+    assert (await http.resolve_deferred(runtime, request(False), id, "http.verdict")).status == 200
+    assert problem(await http.resolve_deferred(runtime, request(True), id, "http.verdict"), 409)["first"] is False
+    problem(await http.resolve_deferred(runtime, request(True), id, "http.verdict[late]"), 409)
     assert json.loads((await http.poll(runtime, request(), id)).body)["result"] is False
 
 

@@ -79,7 +79,7 @@ async def test_start_and_poll(runtime: Runtime) -> None:
     assert answer.headers["Location"] == body["links"]["self"] == f"https://host/api/executions/{body['executionId']}"
     assert "Retry-After" in answer.headers
     await runtime.worker.sweep()
-    await runtime.worker.drive((await runtime.client.poll(body["executionId"])).execution)
+    await runtime.client.drive(body["executionId"])
     polled = await http.poll(runtime, request(f"executions/{body['executionId']}"), body["executionId"])
     assert polled.status == 200
     assert json.loads(polled.body)["result"] == ["3"]
@@ -142,10 +142,10 @@ async def test_a_deferred_is_completed_once(runtime: Runtime) -> None:
     id = await begun(runtime, "asks")
     path = f"executions/{id}/deferreds/face.yes"
     for body, status in ((True, 200), (True, 200), (False, 409)):
-        answer = await http.complete_deferred(runtime, request(path, body), id, "face.yes")
+        answer = await http.resolve_deferred(runtime, request(path, body), id, "face.yes")
         assert answer.status == status, answer.body
     assert json.loads(answer.body)["first"] is True
-    await runtime.worker.drive((await runtime.client.poll(id)).execution)
+    await runtime.client.drive(id)
     assert json.loads((await http.poll(runtime, request(path), id)).body)["result"] is True
 
 
@@ -159,7 +159,7 @@ async def test_bad_values_for_a_deferred(runtime: Runtime) -> None:
         (True, "no id", "face.yes", 400),
         (b"{", id, "face.yes", 400),
     ):
-        answer = await http.complete_deferred(
+        answer = await http.resolve_deferred(
             runtime, request(f"executions/{target}/deferreds/{name}", body), target, name
         )
         assert answer.status == status, answer.body
@@ -171,7 +171,7 @@ async def test_a_finished_execution_takes_no_more(runtime: Runtime) -> None:
     done = await http.start(runtime, request("workflows/measure", {"width": 5}, {"wait": "5"}), "measure")
     id = json.loads(done.body)["executionId"]
     to = request(f"executions/{id}", True)
-    assert (await http.complete_deferred(runtime, to, id, "face.yes")).status == 409
+    assert (await http.resolve_deferred(runtime, to, id, "face.yes")).status == 409
     assert (await http.send(runtime, request(f"executions/{id}", "x"), id, "face.words")).status == 409
     assert (await http.interrupt(runtime, to, id)).status == 409
     assert (await http.resume(runtime, to, id)).status == 409
@@ -186,7 +186,7 @@ async def test_interrupt_terminate_list_and_purge(runtime: Runtime) -> None:
     to = request(f"executions/{first}")
     assert (await http.interrupt(runtime, to, first)).status == 202
     assert (await http.purge(runtime, first)).status == 409
-    await runtime.worker.drive((await runtime.client.poll(first)).execution)
+    await runtime.client.drive(first)
     assert json.loads((await http.poll(runtime, to, first)).body)["outcome"] == "interrupted"
     assert (await http.terminate(runtime, to, second)).status == 200
     listed = json.loads((await http.list_executions(runtime, request("executions", query={"limit": "1"}))).body)
@@ -205,8 +205,8 @@ async def test_channel_values_are_sent_once_each(runtime: Runtime) -> None:
             runtime, request(f"executions/{id}", word, None, {"idempotency-key": key}), id, "face.words"
         )
         assert answer.status == 202
-    await runtime.worker.drive((await runtime.client.poll(id)).execution)
-    assert (await runtime.client.poll(id)).value() == "ab"
+    await runtime.client.drive(id)
+    assert (await runtime.client.status(id)).value() == "ab"
 
 
 async def test_a_signed_token_completes_its_deferred_alone(runtime: Runtime) -> None:
@@ -215,8 +215,8 @@ async def test_a_signed_token_completes_its_deferred_alone(runtime: Runtime) -> 
     given = await http.deferred_token(runtime, request(f"executions/{id}/deferreds/face.yes/token"), id, "face.yes")
     token = json.loads(given.body)["token"]
     assert json.loads(given.body)["url"] == f"https://host/api/deferreds/{token}"
-    forged = await http.complete_by_token(runtime, request("deferreds/x", True), token[:-2] + "xx")
+    forged = await http.resolve_by_token(runtime, request("deferreds/x", True), token[:-2] + "xx")
     assert forged.status == 400
-    assert (await http.complete_by_token(runtime, request("deferreds/x", True), token)).status == 204
-    await runtime.worker.drive((await runtime.client.poll(id)).execution)
-    assert (await runtime.client.poll(id)).value() is True
+    assert (await http.resolve_by_token(runtime, request("deferreds/x", True), token)).status == 204
+    await runtime.client.drive(id)
+    assert (await runtime.client.status(id)).value() is True

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine import AlreadyCompleted, Deferred, Workflow, activity, compensate, workflow
+from engine import AlreadyEnded, Deferred, Workflow, activity, compensate, workflow
 from engine.ground.errors import NotEnded, UnknownExecution
 from engine.store.documents import Chunk
 from engine.store.wrapper import Call
@@ -130,7 +130,7 @@ async def test_interrupted_before_it_began() -> None:
         journal.clear()
         id = await env.start(cleans_up, key="k")
         await env.client.interrupt(id)
-        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert (await env.finish(id)).outcome == "interrupted"
         assert journal.effects == []
 
     await everywhere(ALL, journal, scenario)
@@ -145,7 +145,7 @@ async def test_interrupted_while_parked_and_not_in_memory() -> None:
         id = await env.start(cleans_up, key="k")
         await rest(env)
         await env.client.interrupt(id)
-        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert (await env.finish(id)).outcome == "interrupted"
         assert list(dict.fromkeys(journal.effects)) == ["first", "undo first"]
         await assert_at_rest(env)
 
@@ -161,7 +161,7 @@ async def test_a_running_async_activity_is_cancelled() -> None:
         await Stage.begun.wait()
         await env.client.interrupt(id)
         await driving
-        assert (await env.status(id)).execution.outcome == "interrupted"
+        assert (await env.status(id)).outcome == "interrupted"
         assert Stage.cancelled == ["works"]
         assert journal.effects == ["undone"]
         assert [e.step for e in await events(env, id) if isinstance(e, StepResolved)] == ["do"]
@@ -176,7 +176,7 @@ async def test_a_running_sync_activity_is_abandoned() -> None:
         await Stage.begun.wait()
         await env.client.interrupt(id)
         await driving
-        assert (await env.status(id)).execution.outcome == "interrupted"
+        assert (await env.status(id)).outcome == "interrupted"
         ended = await env.store.inner.read(id)
         Stage.thread_may_end.set()
         await env.settle()
@@ -193,9 +193,9 @@ async def test_shield_keeps_a_cleanup_going() -> None:
         id = await env.start(shields, key="k")
         await rest(env)
         for _ in range(3):
-            assert (await env.client.interrupt(id)).execution.interrupted
+            assert (await env.client.interrupt(id)).interrupted
             await rest(env)
-        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert (await env.finish(id)).outcome == "interrupted"
         assert list(dict.fromkeys(journal.effects)) == ["one", "two"]
 
     await everywhere(ALL, journal, scenario)
@@ -209,7 +209,7 @@ async def test_a_body_that_swallows_the_interrupt_still_ends_as_interrupted() ->
         await env.settle()
         await env.client.interrupt(id)
         status = await env.finish(id)
-        assert status.execution.outcome == "interrupted"
+        assert status.outcome == "interrupted"
         assert status.result is None
         assert journal.effects == ["went on"]
         await assert_replays(env)
@@ -223,7 +223,7 @@ async def test_terminate_loads_nothing_and_stops_the_drive() -> None:
         driving = asyncio.create_task(env.drive(id))
         await Stage.begun.wait()
         calls = len(env.store.calls)
-        assert (await env.client.terminate(id)).execution.outcome == "terminated"
+        assert (await env.client.terminate(id)).outcome == "terminated"
         ended = await env.store.inner.read(id)
         await driving
         assert {call.method for call in env.store.calls[calls:]} <= {"read", "replace"}
@@ -260,7 +260,7 @@ async def broken(env: Environment, how: str) -> str:
         await env.settle()
         env.deploy([acts, workflow(name="cleans_up")(acts.function)])
         await env.complete(id, answer, "x")
-        assert (await env.drive(id)).execution.cause is not None
+        assert (await env.drive(id)).cause is not None
     return id
 
 
@@ -271,13 +271,13 @@ async def test_terminate_works_on_what_is_broken(how: str) -> None:
         Stage.set()
         id = await broken(env, how)
         calls = len(env.store.calls)
-        assert (await env.client.terminate(id)).execution.outcome == "terminated"
+        assert (await env.client.terminate(id)).outcome == "terminated"
         assert "load" not in [call.method for call in env.store.calls[calls:]]
         await env.settle()
         await assert_at_rest(env)
         await purge(env, id)
         with pytest.raises(UnknownExecution):
-            await env.client.poll(id)
+            await env.client.status(id)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -291,13 +291,13 @@ async def test_terminate_races_with_completion(moment: str) -> None:
         async def race(call: Call) -> None:
             if call.method == "commit" and not answers:
                 try:
-                    answers.append(str((await env.client.terminate(id)).execution.outcome))
-                except AlreadyCompleted:
+                    answers.append(str((await env.client.terminate(id)).outcome))
+                except AlreadyEnded:
                     answers.append("too late")
 
         setattr(env.store, moment, race)
         await env.drive(id)
-        outcome = (await env.status(id)).execution.outcome
+        outcome = (await env.status(id)).outcome
         assert (answers, outcome) == (
             (["terminated"], "terminated") if moment == "before" else (["too late"], "completed")
         )
@@ -315,7 +315,7 @@ async def test_what_is_kept_for_a_time_is_purged_by_the_sweep() -> None:
         env.clock.advance(timedelta(minutes=2))
         await env.worker.sweep()
         with pytest.raises(UnknownExecution):
-            await env.client.poll(kept)
+            await env.client.status(kept)
         loaded = await env.store.inner.load(kept)
         assert (loaded.chunks, loaded.inbox) == ([], [])
         env.clock.advance(timedelta(days=4_000))

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from engine import Deferred, Retry, activity, workflow
-from engine.boundary.client import Status
+from engine.boundary.status import Status
 from engine.core.declarations import Workflow
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
@@ -160,7 +160,7 @@ async def test_an_interrupt_in_a_loop_ends_it_within_a_turn(offset: int, inside:
             assert interrupter.asked_in_turn is not None
             assert interrupter.told == (inside and (place, offset) != ("call", 0))
             assert Stage.runs - interrupter.asked_in_turn <= (1 if interrupter.told else 6)
-            assert (await env.status(id)).execution.outcome == "interrupted"
+            assert (await env.status(id)).outcome == "interrupted"
             await check_history(env, id)
 
 
@@ -179,15 +179,15 @@ class Interrupter:
         elif is_time:
             self.asked_in_turn = Stage.runs
             self.told = self._process.worker.running(self._id) is not None
-            assert (await self._process.client.interrupt(self._id)).execution.interrupted
+            assert (await self._process.client.interrupt(self._id)).interrupted
 
 
 def _agrees(reply: Status, final: Status) -> None:
     assert final.is_complete
-    assert final.execution.interrupted == reply.execution.interrupted
-    assert final.execution.outcome == ("interrupted" if reply.execution.interrupted else "completed")
+    assert final.interrupted == reply.interrupted
+    assert final.outcome == ("interrupted" if reply.interrupted else "completed")
     if reply.is_complete:
-        assert reply.execution == final.execution
+        assert reply == final
 
 
 @SLOW
@@ -206,8 +206,8 @@ async def test_an_interrupt_around_the_finish_500_times() -> None:
             await env.settle()
             final = await env.status(id)
             _agrees(reply, final)
-            accepted += final.execution.interrupted
-            assert (await env.client.interrupt(id)).execution == final.execution
+            accepted += final.interrupted
+            assert (await env.client.interrupt(id)) == final
         assert 0 < accepted < 500, "the offsets missed one side of the finish"
 
 
@@ -227,7 +227,7 @@ async def test_an_interrupt_around_claim_and_completion(
         driving = await driver.drive(id)
         await freezer.frozen.wait()
         reply = await (driver if inside else Process(env)).client.interrupt(id)
-        assert reply.execution.interrupted == (not (method == "commit" and moment == "after"))
+        assert reply.interrupted == (not (method == "commit" and moment == "after"))
         freezer.thaw.set()
         await driving
         _agrees(reply, await env.status(id))
@@ -248,21 +248,21 @@ async def test_an_interrupt_around_a_suspension(one: Workflow[..., str], when: s
         driver, outside = Process(env), Process(env)
         freezer = Freezer(nth("commit"))
         if when == "before start":
-            assert (await outside.client.interrupt(id)).execution.interrupted
+            assert (await outside.client.interrupt(id)).interrupted
         elif when != "parked":
             setattr(driver.store, "before" if when == "before suspending" else "after", freezer)
         driving = await driver.drive(id)
         if "suspending" in when:
             await freezer.frozen.wait()
-            assert (await outside.client.interrupt(id)).execution.interrupted
+            assert (await outside.client.interrupt(id)).interrupted
             freezer.thaw.set()
         await driving
         if when == "parked":
-            assert (await outside.client.interrupt(id)).execution.interrupted
+            assert (await outside.client.interrupt(id)).interrupted
         at = env.clock.now()
         await env.worker.sweep()
         status = await env.status(id)
-        assert (status.execution.outcome, status.result, env.clock.now()) == ("interrupted", None, at)
+        assert (status.outcome, status.result, env.clock.now()) == ("interrupted", None, at)
         assert Stage.runs <= 1
         assert (await env.store.inner.due(env.clock.now() + timedelta(days=999), 10)).executions == []
 
@@ -281,7 +281,7 @@ async def test_an_interrupt_while_parked_undoes_once() -> None:
         await dying.die(id)
         env.clock.advance(PAST_LEASE)
         await env.worker.sweep()
-        assert (await env.status(id)).execution.outcome == "interrupted"
+        assert (await env.status(id)).outcome == "interrupted"
         assert ledger.ran == ["echo", "echo#2"]
 
 
@@ -308,7 +308,7 @@ async def test_an_interrupt_does_not_wait_for_a_sync_activity() -> None:
         await env.client.interrupt(id)
         await driving
         status = await env.status(id)
-        assert status.execution.outcome == "interrupted"
+        assert status.outcome == "interrupted"
         before = await env.store.inner.load(id)
         Stage.thread_open.set()
         await asyncio.get_running_loop().run_in_executor(env.worker._threads, lambda: None)
@@ -323,7 +323,7 @@ async def test_interrupts_from_everywhere_at_once_are_one() -> None:
         id = await env.start(interrupts_waits)
         await env.drive(id)
         replies = await asyncio.gather(*(Process(env).client.interrupt(id) for _ in range(20)))
-        assert all(reply.execution.interrupted for reply in replies)
+        assert all(reply.interrupted for reply in replies)
         assert (await env.store.inner.read(id)).wake == 1
         await env.settle()
         chunks = (await env.store.inner.load(id)).chunks
@@ -337,4 +337,4 @@ async def test_an_interrupt_whose_news_nobody_delivers_is_found_by_the_sweep() -
         await Process(env).client.interrupt(id)
         env.clock.advance(SWEEPS_NEW_AFTER)
         await env.worker.sweep()
-        assert (await env.status(id)).execution.outcome == "interrupted"
+        assert (await env.status(id)).outcome == "interrupted"

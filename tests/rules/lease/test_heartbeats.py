@@ -42,7 +42,7 @@ async def test_a_stream_of_news_does_not_keep_the_heartbeat_back(apart: int) -> 
             if now >= due and sent < VALUES:
                 due, sent = due + timedelta(milliseconds=apart), sent + 1
                 told = await env.client.send(id, heartbeats_notes, sent)
-                process.worker.notify(told.execution)
+                process.worker.notify(await env.store.inner.read(told.execution_id))
 
         process.store.before = more
         while sent < VALUES:

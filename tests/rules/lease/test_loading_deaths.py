@@ -264,7 +264,7 @@ async def test_signals_neither_load_nor_count_against_what_is_quarantined() -> N
         await _drive_until_it_rests(env, id, in_the_load)
         cause = (await _read(env, id)).cause
         for name in "abc":
-            await env.client.complete(id, loading_answer[name], name)
+            await env.client.resolve(id, loading_answer[name], name)
             process = await _drive(env, id, in_the_load)
             assert process.store.count("load") == 0
             after = await _read(env, id)

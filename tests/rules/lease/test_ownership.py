@@ -114,7 +114,7 @@ async def test_an_execution_goes_back_and_forth_between_wrong_clocks(skew: timed
         events = [e for chunk in (await env.store.inner.load(id)).chunks for e in chunk.decoded()]
         timers = [event for event in events if event.kind == "timer"]
         assert len(timers) == 1
-        assert timers[0].at >= status.execution.created_at + timedelta(seconds=600)
+        assert timers[0].at >= status.created_at + timedelta(seconds=600)
 
 
 async def test_two_sweepers_on_one_snapshot() -> None:

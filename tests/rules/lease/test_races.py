@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import AlreadyCompleted, Deferred, activity, workflow
+from engine import AlreadyEnded, Deferred, activity, workflow
 from engine.core.declarations import Workflow
 from engine.ground.errors import Unavailable
 from engine.store.documents import Execution
@@ -100,7 +100,7 @@ async def test_news_around_a_heartbeat_is_taken_in_and_the_lease_still_extended(
         env.clock.advance(BEAT)
         await freezer.frozen.wait()
         if kind == "value":
-            await outside.client.complete(id, races_a, "a")
+            await outside.client.resolve(id, races_a, "a")
         else:
             await outside.client.interrupt(id)
         freezer.thaw.set()
@@ -115,7 +115,7 @@ async def test_news_around_a_heartbeat_is_taken_in_and_the_lease_still_extended(
         async with asyncio.timeout(20):
             await driving
         status = await env.status(id)
-        assert status.execution.outcome == ("completed" if kind == "value" else "interrupted")
+        assert status.outcome == ("completed" if kind == "value" else "interrupted")
         assert status.result == ('"aslow"' if kind == "value" else None)
         await check_history(env, id)
 
@@ -152,7 +152,7 @@ async def test_a_conflict_followed_by_old_reads_loses_nothing(lag: int, told: bo
         driver.store.before = freezer = Freezer(nth("commit"))
         driving = await driver.drive(id)
         await freezer.frozen.wait()
-        await (driver if told else Process(env)).client.complete(id, races_a, "a")
+        await (driver if told else Process(env)).client.resolve(id, races_a, "a")
         freezer.thaw.set()
         await driving
         assert (await env.status(id)).value() == "a"
@@ -190,7 +190,7 @@ async def test_resume_racing_a_driver_changes_nothing_of_its_run() -> None:
         Stage.open.set()
         await env.complete(id, races_a, "a")
         await driving
-        with pytest.raises(AlreadyCompleted):
+        with pytest.raises(AlreadyEnded):
             await env.client.resume(id)
 
 
@@ -236,7 +236,7 @@ async def test_an_interrupt_ends_an_execution_that_is_suspended_with_a_cause(one
         await Process(env).client.interrupt(id)
         await env.worker.sweep()
         status = await env.status(id)
-        assert (status.execution.outcome, status.execution.cause) == ("interrupted", None)
+        assert (status.outcome, status.cause) == ("interrupted", None)
         assert Stage.started == started
 
 
@@ -256,7 +256,7 @@ async def test_an_interrupt_around_the_suspension_with_a_cause_ends_it(one: Work
         freezer.thaw.set()
         await driving
         await env.worker.sweep()
-        assert (await env.status(id)).execution.outcome == "interrupted"
+        assert (await env.status(id)).outcome == "interrupted"
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -274,7 +274,7 @@ async def test_terminate_at_any_moment_ends_it_for_good(method: str, moment: str
         await freezer.frozen.wait()
         late = (method, moment) == ("commit", "after")
         if late:
-            with pytest.raises(AlreadyCompleted):
+            with pytest.raises(AlreadyEnded):
                 await driver.client.terminate(id)
         else:
             await driver.client.terminate(id)

@@ -164,7 +164,7 @@ async def _is_suspended_then_cured(body: Workflow[[str], str], use: str, call: s
     outside["future"], outside["task"] = loop.create_future(), loop.create_task(_for_ever(), name="of the host")
     async with Environment([body]) as env:
         status = await env.run(body, use)
-        execution = status.execution
+        execution = await env.store.inner.read(status.execution_id)
         assert not execution.is_complete
         assert execution.suspended
         assert execution.worker is None
@@ -194,15 +194,15 @@ async def test_a_wait_for_several_gathers_suspends() -> None:
     """C5: asyncio's own futures hash by address, so wait would give them in another order in every process."""
     async with Environment([plain]) as env:
         status = await env.run(plain, "waits_for_gathers")
-    assert status.execution.cause is not None
-    assert status.execution.cause.type == "NotDurable"
-    assert "wait for a task of each" in status.execution.cause.message
+    assert status.cause is not None
+    assert status.cause.type == "NotDurable"
+    assert "wait for a task of each" in status.cause.message
 
 
 async def test_an_http_client_suspends() -> None:
     """aiohttp needs timers and sockets of its loop: the first of them that a replay can't repeat is named."""
     async with Environment([plain]) as env:
         status = await env.run(plain, "http_request")
-    assert status.execution.suspended
-    assert status.execution.cause is not None
-    assert status.execution.cause.type == "NotDurable"
+    assert status.suspended
+    assert status.cause is not None
+    assert status.cause.type == "NotDurable"

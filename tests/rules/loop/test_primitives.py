@@ -51,7 +51,7 @@ async def test_a_crash_anywhere_changes_nothing(workflow: Workflow[Any, Any]) ->
     if workflow.name == "values_of_chance":
         return  # its times depend on when the lease of the dead process expires; see below
     ended = await crash_everywhere(workflow)
-    assert ended.status.execution.outcome == "completed", ended.status.error
+    assert ended.status.outcome == "completed", ended.status.error
     if workflow.name in EXPECTED:
         assert ended.status.value() == EXPECTED[workflow.name]
 

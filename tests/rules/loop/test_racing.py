@@ -197,11 +197,11 @@ async def test_stock_as_completed_over_coroutines_is_refused() -> None:
     """C5: it would start them in the order of their addresses; the message names both ways out."""
     async with Environment([as_completed_over_coroutines]) as env:
         status = await env.run(as_completed_over_coroutines)
-    assert status.execution.suspended
-    assert status.execution.cause is not None
-    assert status.execution.cause.type == "NotDurable"
-    assert "workflow.as_completed" in status.execution.cause.message
-    assert "make tasks of them first" in status.execution.cause.message
+    assert status.suspended
+    assert status.cause is not None
+    assert status.cause.type == "NotDurable"
+    assert "workflow.as_completed" in status.cause.message
+    assert "make tasks of them first" in status.cause.message
 
 
 async def test_wait_for() -> None:

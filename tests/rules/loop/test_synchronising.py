@@ -268,5 +268,5 @@ async def test_async_generators() -> None:
 async def test_an_interrupt_is_an_event_like_any_other() -> None:
     """It comes as a cancellation, at its place in the history, and cleanup by steps survives any crash."""
     whole = await survives_crashes(Scenario(ends_tidily, signals=[interrupts]))
-    assert whole.status.execution.outcome == "interrupted"
+    assert whole.status.outcome == "interrupted"
     assert [what[0] for what in whole.order] == ["activity", "activity", "interrupted", "activity"]

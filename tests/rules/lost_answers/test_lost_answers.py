@@ -78,7 +78,7 @@ async def _run_on(env: Environment, id: str, store: WatchedStore) -> None:
     for _ in range(200):
         try:
             if not value_sent:
-                await process.client.complete(id, lost_answer, "value")
+                await process.client.resolve(id, lost_answer, "value")
                 value_sent = True
             await process.worker.sweep()
         except Unavailable:
@@ -158,9 +158,9 @@ async def test_errors_of_the_store_reach_a_client_as_such() -> None:
 
         env.store.before = lose
         for ask in (
-            env.client.poll(id),
+            env.client.status(id),
             env.client.interrupt(id),
-            env.client.complete(id, lost_answer, "x"),
+            env.client.resolve(id, lost_answer, "x"),
             env.client.start(lost_everything),
             env.client.terminate(id),
             env.client.resume(id),

@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 
-from engine import AlreadyCompleted, Deferred, Failure, activity, workflow
-from engine.boundary.client import Status
+from engine import AlreadyEnded, Deferred, Failure, activity, workflow
+from engine.boundary.status import Status
 from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, ledger
@@ -49,7 +49,7 @@ async def _end(env: Environment, how: str) -> Status:
         status = await env.drive(id)
     if how == "terminated":
         status = await env.client.terminate(id)
-    assert status.execution.outcome == how
+    assert status.outcome == how
     return status
 
 
@@ -62,10 +62,9 @@ async def test_fifty_parallel_starts_make_one_execution(inputs: list[str]) -> No
         clients = [Process(env).client for _ in range(5)]
         pairs = zip(itertools.cycle(clients), itertools.cycle(inputs), range(50), strict=False)
         started = await asyncio.gather(*(client.start(starts_order, order) for client, order, _ in pairs))
-        assert len({(status.execution.execution_id, status.execution.payload) for status in started}) == 1
-        payload = started[0].execution.payload
-        id = started[0].execution.execution_id
-        await asyncio.gather(*(client.drive(started[n].execution) for n, client in enumerate(clients)))
+        (id,) = {handle.execution_id for handle in started}
+        payload = (await env.store.inner.read(id)).payload
+        await asyncio.gather(*(client.drive(id) for client in clients))
         status = await env.finish(id)
         assert f'"{status.value()}"' == payload
         assert ledger.ran == ["starts_work"]
@@ -80,7 +79,7 @@ async def test_a_start_while_it_runs_changes_nothing() -> None:
         await env.drive(id)
         before = await image(env, id)
         again = await env.client.start(starts_order, "another input")
-        assert (again.execution.execution_id, again.execution.payload) == (id, '"waits"')
+        assert (again.execution_id, (await env.store.inner.read(id)).payload) == (id, '"waits"')
         assert await image(env, id) == before
         await env.complete(id, starts_answer, "!")
         assert (await env.finish(id)).value() == "waits!"
@@ -93,11 +92,12 @@ async def test_a_start_after_the_end_gives_the_old_outcome(how: str) -> None:
     ledger.ran.clear()
     async with Environment([starts_order]) as env:
         ended = await _end(env, how)
-        id = ended.execution.execution_id
+        id = ended.execution_id
         before, ran = await image(env, id), list(ledger.ran)
-        again = await env.client.start(starts_order, "another input")
-        await env.client.drive(again.execution)
-        assert (again.execution.outcome, again.result, again.error) == (how, ended.result, ended.error)
+        handle = await env.client.start(starts_order, "another input")
+        await env.client.drive(handle)
+        again = await handle.status()
+        assert (again.outcome, again.result, again.error) == (how, ended.result, ended.error)
         assert await image(env, id) == before
         assert ledger.ran == ran
 
@@ -108,14 +108,14 @@ async def test_a_start_after_a_purge_is_a_fresh_run(how: str) -> None:
     ledger.ran.clear()
     async with Environment([starts_order]) as env:
         ended = await _end(env, how)
-        id = ended.execution.execution_id
+        id = ended.execution_id
         await purge(env, id)
         assert await image(env, id) == []
         ledger.ran.clear()
         assert await env.start(starts_order, "waits afresh") == id
         status = await env.drive(id)
         assert (status.is_complete, status.error, status.result) == (False, None, None)
-        assert not status.execution.interrupted
+        assert not status.interrupted
         await env.complete(id, starts_answer, "!")
         assert (await env.finish(id)).value() == "waits afresh!"
         assert ledger.ran == ["starts_work"]
@@ -136,7 +136,7 @@ async def test_a_start_whose_answer_is_lost_can_be_repeated(moment: str) -> None
         with pytest.raises(Unavailable):
             await env.client.start(starts_order, "mine")
         again = await env.client.start(starts_order, "mine")
-        assert (await env.finish(again.execution.execution_id)).value() == "mine"
+        assert (await env.finish(again.execution_id)).value() == "mine"
         assert ledger.ran == ["starts_work"]
 
 
@@ -154,9 +154,9 @@ async def test_a_completion_whose_answer_is_lost_can_be_repeated(moment: str) ->
 
         setattr(outside.store, moment, lose)
         with pytest.raises(Unavailable):
-            await outside.client.complete(id, starts_answer, "!")
+            await outside.client.resolve(id, starts_answer, "!")
         await env.settle()
-        await outside.client.complete(id, starts_answer, "!")
+        await outside.client.resolve(id, starts_answer, "!")
         assert (await env.finish(id)).value() == "waits!"
         assert (await env.store.inner.read(id)).inbox_count == 1
 
@@ -165,10 +165,10 @@ async def test_a_value_that_comes_after_the_end_is_refused_and_stored_nowhere() 
     """A deferred that the execution never saw: the reply says that it came too late."""
     async with Environment([starts_order]) as env:
         ended = await _end(env, "completed")
-        before = await image(env, ended.execution.execution_id)
-        with pytest.raises(AlreadyCompleted):
-            await env.complete(ended.execution.execution_id, starts_answer, "late")
-        assert await image(env, ended.execution.execution_id) == before
+        before = await image(env, ended.execution_id)
+        with pytest.raises(AlreadyEnded):
+            await env.complete(ended.execution_id, starts_answer, "late")
+        assert await image(env, ended.execution_id) == before
 
 
 async def test_a_value_that_comes_again_after_the_end_is_a_success() -> None:
@@ -177,5 +177,5 @@ async def test_a_value_that_comes_again_after_the_end_is_a_success() -> None:
         id = await env.start(starts_order, "waits")
         await env.complete(id, starts_answer, "!")
         await env.finish(id)
-        status = await env.client.complete(id, starts_answer, "!")
+        status = await env.client.resolve(id, starts_answer, "!")
         assert status.value() == "waits!"

@@ -71,8 +71,8 @@ async def test_changed_code_is_noticed_and_the_old_code_completes_it(changed: Wo
         env.deploy([changed])
         await env.complete(id, ready, "!")
         status = await env.drive(id)
-        cause = status.execution.cause
-        assert status.execution.suspended
+        cause = status.cause
+        assert status.suspended
         assert cause is not None
         assert cause.type == "NonDeterminism"
         assert "event " in cause.message
@@ -150,7 +150,7 @@ async def test_what_is_not_durable_suspends_and_loses_nothing(way: str) -> None:
         Host.future = asyncio.get_running_loop().create_future()
         id = await env.start(reaches_out, way)
         status = await env.drive(id)
-        cause = status.execution.cause
+        cause = status.cause
         assert cause is not None, status
         assert cause.type == "NotDurable"
         assert NAMES[way] in cause.message
@@ -211,10 +211,10 @@ async def test_waiting_for_nothing_is_said_and_an_interrupt_reaches_it() -> None
     async with Environment([forever]) as env:
         id = await env.start(forever)
         status = await env.drive(id)
-        assert status.execution.cause is not None
-        assert status.execution.cause.type == "Stuck"
+        assert status.cause is not None
+        assert status.cause.type == "Stuck"
         await env.client.interrupt(id)
-        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert (await env.finish(id)).outcome == "interrupted"
 
 
 @workflow
@@ -228,5 +228,5 @@ async def test_spinning_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.core.loop.MAX_CALLBACKS_PER_TURN", 1_000)
     async with Environment([spins]) as env:
         status = await env.drive(await env.start(spins))
-        assert status.execution.cause is not None
-        assert "spins" in status.execution.cause.message
+        assert status.cause is not None
+        assert "spins" in status.cause.message

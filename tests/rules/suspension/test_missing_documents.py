@@ -64,7 +64,7 @@ async def _parked(env: Environment) -> str:
     env.worker = env.new_worker()
     id = await env.start(missing_waits, LARGE)
     await env.drive(id)
-    await Process(env).client.complete(id, missing_answer, "b")
+    await Process(env).client.resolve(id, missing_answer, "b")
     return id
 
 
@@ -106,7 +106,7 @@ async def test_a_deleted_document_suspends_the_execution_with_the_cause(document
         listed = await env.client.list(Filter(suspended_with_cause=True))
         assert [e.execution_id for e in listed.executions] == [id]
         await env.client.terminate(id)
-        assert (await env.status(id)).execution.outcome == "terminated"
+        assert (await env.status(id)).outcome == "terminated"
 
 
 async def test_a_document_that_comes_back_lets_the_execution_go_on() -> None:
@@ -171,7 +171,7 @@ async def test_a_child_s_exit_that_was_deleted_is_noticed() -> None:
         env.worker = env.new_worker()
         id = await env.start(missing_parent)
         await env.settle()
-        await Process(env).client.complete(id, missing_answer, "!")
+        await Process(env).client.resolve(id, missing_answer, "!")
         await delete(env, id, f"child::missing_child::{(await env.store.inner.read(id)).run_id}")
         await env.worker.sweep()
         execution = await env.store.inner.read(id)

@@ -132,7 +132,7 @@ async def test_signals_do_not_run_a_quarantined_execution() -> None:
         await _sweep_until_it_rests(env, id)
         runs = dict(Bomb.runs)
         for _ in range(3):
-            await env.client.complete(id, quarantine_other, "another")
+            await env.client.resolve(id, quarantine_other, "another")
             await env.worker.sweep()
         await env.client.interrupt(id)
         await env.worker.sweep()
@@ -143,7 +143,7 @@ async def test_signals_do_not_run_a_quarantined_execution() -> None:
         assert execution.interrupted
         await env.client.resume(id)
         await env.worker.sweep()
-        assert (await env.status(id)).execution.outcome == "interrupted"
+        assert (await env.status(id)).outcome == "interrupted"
         assert Bomb.runs == runs
 
 
@@ -158,7 +158,7 @@ async def test_resume_gives_a_quarantined_execution_all_its_tries_again() -> Non
         await _sweep_until_it_rests(env, id)
         assert Bomb.runs == {"a": MAX_CLAIMS}
         resumed = await env.client.resume(id)
-        assert (resumed.execution.suspended, resumed.execution.cause, resumed.execution.claims) == (False, None, 0)
+        assert (resumed.suspended, resumed.cause, (await env.store.inner.read(id)).claims) == (False, None, 0)
         await _sweep_until_it_rests(env, id)
         assert (await env.status(id)).value() == "a"
         assert Bomb.runs == {"a": MAX_CLAIMS + 4}

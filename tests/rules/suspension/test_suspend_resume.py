@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import AlreadyCompleted, Outcome, Workflow, activity, compensate, finalizer, workflow
+from engine import AlreadyEnded, Outcome, Workflow, activity, compensate, finalizer, workflow
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.faults import until
@@ -162,14 +162,14 @@ async def test_a_failing_step_suspends_and_resume_runs_that_step_alone() -> None
         id = await env.start(needs_mending, key="k")
         for _ in range(2):
             status = await env.finish(id)
-            assert status.execution.suspended
-            assert status.execution.cause is not None
-            assert (status.execution.cause.type, status.execution.cause.message) == ("ValueError", "broken")
+            assert status.suspended
+            assert status.cause is not None
+            assert (status.cause.type, status.cause.message) == ("ValueError", "broken")
             await env.client.resume(id)
         Stage.is_mended = True
         assert (await env.finish(id)).value() == ["a", "b", "well", "c"]
         assert 2 <= journal.counts()["failed"] <= 4
-        with pytest.raises(AlreadyCompleted):
+        with pytest.raises(AlreadyEnded):
             await env.client.resume(id)
 
     await everywhere(ALL, journal, scenario)
@@ -184,11 +184,11 @@ async def test_a_suspension_is_no_end(well: bool, after: list[str]) -> None:
     async def scenario(env: Environment) -> None:
         Stage.set()
         id = await env.start(undoes_at_its_end, well, key="k")
-        assert (await env.finish(id)).execution.suspended
+        assert (await env.finish(id)).suspended
         assert set(journal.effects) == {"failed"}
         Stage.is_mended = True
         await env.client.resume(id)
-        assert (await env.finish(id)).execution.outcome == ("completed" if well else "failed")
+        assert (await env.finish(id)).outcome == ("completed" if well else "failed")
         assert list(dict.fromkeys(journal.effects)) == ["failed", "mended", *after]
 
     await everywhere(ALL, journal, scenario)
@@ -205,7 +205,7 @@ async def test_an_interrupt_of_what_is_about_to_suspend_cleans_up_to_the_end() -
         await failed.wait()
         await env.client.interrupt(id)
         await driving
-        assert (await env.finish(id)).execution.outcome == "interrupted"
+        assert (await env.finish(id)).outcome == "interrupted"
         assert journal.effects == ["failed", "tidied"]
         await assert_replays(env)
 
@@ -244,7 +244,7 @@ async def test_progress_long_ago_does_not_keep_a_killer_alive() -> None:
         assert execution.cause is not None
         assert execution.cause.type == "Quarantined"
         assert journal.counts() == {"first": 1, "killed": env.settings.max_claims + 1}
-        assert (await env.client.terminate(id)).execution.outcome == "terminated"
+        assert (await env.client.terminate(id)).outcome == "terminated"
 
 
 async def test_of_two_failed_steps_the_one_that_is_still_waited_for_is_the_cause() -> None:
@@ -257,7 +257,7 @@ async def test_of_two_failed_steps_the_one_that_is_still_waited_for_is_the_cause
         env.clock.advance(timedelta(seconds=61))
         await until(lambda: any(c.method == "append" and "timer" in str(c.arguments) for c in env.store.calls))
         Stage.ends.set()
-        execution = (await driving).execution
+        execution = await driving
         assert execution.suspended
         assert execution.cause is not None
         assert execution.cause.message == "held"

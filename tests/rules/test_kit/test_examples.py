@@ -70,11 +70,11 @@ async def test_an_order_that_is_interrupted_is_refunded() -> None:
         execution = await env.start(fulfil, ORDER)
         await env.settle()
         await env.client.interrupt(execution)
-        assert (await env.finish(execution)).execution.outcome == "interrupted"
+        assert (await env.finish(execution)).outcome == "interrupted"
         assert env.ran() == ["charge", "reserve", "refund"]
     async with Environment([fulfil]) as env:
         env.fail("ship#2", ConnectionError("no carrier"), times=None)
-        assert (await order(env, True)).execution.outcome == "failed"
+        assert (await order(env, True)).outcome == "failed"
         assert env.ran()[-1] == "refund"
 
 

@@ -191,7 +191,7 @@ async def test_what_does_not_replay_is_found() -> None:
     async with Environment([counts_its_turns], replays=False) as env:
         assert (await env.run(counts_its_turns)).is_complete
     async with Environment([counts_its_turns], evict=True) as env:
-        cause = (await env.run(counts_its_turns)).execution.cause
+        cause = (await env.run(counts_its_turns)).cause
         assert cause is not None
         assert cause.type == "NonDeterminism"
 

@@ -180,6 +180,6 @@ async def test_sleeping_until_a_naive_time_is_refused() -> None:
     """B4: a naive time names no instant: comparing it with workflow.now() is a TypeError."""
     async with Environment([sleeps_until]) as env:
         status = await env.run(sleeps_until, datetime(2026, 10, 25, 2, 30))
-    assert status.execution.outcome == "failed"
+    assert status.outcome == "failed"
     assert status.error is not None
     assert status.error.type == "TypeError"

@@ -202,7 +202,7 @@ async def test_a_value_comes_back_as_it_was(case: str) -> None:
     async with Environment([one]) as env:
         Seen.sent, Seen.seen = value, []
         status = await env.run(one, value)
-        assert status.execution.outcome == "completed", status.error
+        assert status.outcome == "completed", status.error
         assert status.result is not None
         assert _same(one.result.decode(status.result), value)
         await assert_replays(env)
@@ -239,7 +239,7 @@ async def test_a_value_that_cannot_be_stored_is_an_error_where_it_is_used(how: s
         assert name in answer
         assert journal.effects == [how]
         status = await env.run(returns, how)
-        assert status.execution.outcome == "failed"
+        assert status.outcome == "failed"
         assert status.error is not None
         assert (status.error.type, name in status.error.message) == ("EncodingError", True)
         await assert_replays(env)

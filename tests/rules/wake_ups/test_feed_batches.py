@@ -172,7 +172,7 @@ async def test_a_workflow_removed_in_mid_run_waits_for_its_return() -> None:
         id = await env.start(batches_waits)
         await env.drive(id)
         env.deploy([batches_good])
-        await Process(env).client.complete(id, batches_answer, "b")
+        await Process(env).client.resolve(id, batches_answer, "b")
         await env.worker.sweep()
         assert not (await env.status(id)).is_complete
         env.deploy([batches_waits])

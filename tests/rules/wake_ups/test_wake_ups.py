@@ -78,7 +78,7 @@ async def _send(process: Process, id: str, one: Workflow[..., str]) -> None:
     if one is wakeups_receives:
         await process.client.send(id, wakeups_values, "!")
     else:
-        await process.client.complete(id, wakeups_a, "!")
+        await process.client.resolve(id, wakeups_a, "!")
 
 
 @pytest.mark.parametrize(("one", "value"), WAITING, ids=[one.name for one, _ in WAITING])
@@ -129,13 +129,13 @@ async def test_a_replica_that_lags_for_too_long_is_reported_and_nothing_is_lost(
     async with Environment([wakeups_at_once]) as env:
         env.clock = ImpatientClock()
         id = await env.start(wakeups_at_once)
-        await Process(env).client.complete(id, wakeups_a, "!")
+        await Process(env).client.resolve(id, wakeups_a, "!")
         driver = Process(env, store=StaleStore(store_of(env), 100))
         env.clock.advance(SWEEPS_NEW_AFTER)
         await driver.worker.sweep()
         status = await env.status(id)
-        assert status.execution.cause is not None
-        assert status.execution.cause.type == MissingDocument.__name__
+        assert status.cause is not None
+        assert status.cause.type == MissingDocument.__name__
         listed = await env.client.list(Filter(suspended_with_cause=True))
         assert [execution.execution_id for execution in listed.executions] == [id]
         await env.client.resume(id)
@@ -154,7 +154,7 @@ async def test_forty_executions_with_values_of_a_mebibyte() -> None:
             if call.method == "commit" and isinstance(execution, Execution) and execution.execution_id not in values:
                 id = execution.execution_id
                 values[id] = hashlib.sha256(id.encode()).hexdigest() * 16_384
-                await outside.client.complete(id, wakeups_a, values[id])
+                await outside.client.resolve(id, wakeups_a, values[id])
 
         env.store.before = complete
         for _ in range(8):
@@ -175,11 +175,11 @@ async def test_news_that_comes_while_an_activity_runs_is_kept(inside: bool) -> N
             outside = Process(env)
             client = env.client if inside else outside.client
             if early:
-                await client.complete(id, wakeups_a, " news")
+                await client.resolve(id, wakeups_a, " news")
             driving = env.worker.start(await env.store.inner.read(id))
             await Door.inside.wait()
             if not early:
-                await client.complete(id, wakeups_a, " news")
+                await client.resolve(id, wakeups_a, " news")
             Door.open.set()
             await driving
             assert (await env.status(id)).value() == "slow news"
@@ -208,7 +208,7 @@ async def test_news_wins_a_race_while_the_other_branch_runs(seconds: int) -> Non
         driving = env.worker.start(await env.store.inner.read(id))
         await Door.inside.wait()
         client = Process(env).client if seconds else env.client
-        await client.complete(id, wakeups_a, "x")
+        await client.resolve(id, wakeups_a, "x")
         env.clock.advance(timedelta(seconds=seconds))
         await driving
         assert (await env.status(id)).value() == "quick!"
@@ -283,7 +283,7 @@ async def test_news_for_many_executions_is_found_by_one_sweep() -> None:
         assert await env.worker.sweep() == 250
         outside = Process(env)
         for id in ids:
-            await outside.client.complete(id, wakeups_a, id)
+            await outside.client.resolve(id, wakeups_a, id)
         assert await env.worker.sweep() == 250
         for id in ids:
             assert (await env.status(id)).value() == f"first {id}"

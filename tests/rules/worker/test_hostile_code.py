@@ -191,7 +191,7 @@ async def test_a_line_that_logging_refuses_costs_only_that_line(what: str, caplo
 @pytest.mark.parametrize(("where", "outcome"), [("main", "failed"), ("task", "completed")])
 async def test_a_keyboard_interrupt_in_a_workflow_ends_no_host(where: str, outcome: str) -> None:
     async with Environment([hostile_ends_the_process]) as env:
-        assert (await env.run(hostile_ends_the_process, where)).execution.outcome == outcome
+        assert (await env.run(hostile_ends_the_process, where)).outcome == outcome
 
 
 @pytest.mark.parametrize(("how", "seen"), [("inf", "limit inf"), ("alias", "code x"), ("changed", "as HostileLimit")])
@@ -221,7 +221,7 @@ def test_what_is_not_retried_are_classes() -> None:
 async def test_a_retry_after_the_end_of_time_suspends() -> None:
     async with Environment([hostile_waits_for_ever]) as env:
         id = await env.start(hostile_waits_for_ever)
-        execution = (await env.drive(id)).execution
+        execution = await env.drive(id)
         assert execution.suspended
         assert execution.due_at is not None
         assert execution.due_at.year == 9999
@@ -230,7 +230,7 @@ async def test_a_retry_after_the_end_of_time_suspends() -> None:
 
 async def test_compensations_go_on_after_one_that_exits() -> None:
     async with Environment([hostile_compensations]) as env:
-        execution = (await env.run(hostile_compensations)).execution
+        execution = await env.run(hostile_compensations)
         assert env.ran() == ["hostile_step"]
         assert [error.type for error in execution.compensation_errors] == ["GeneratorExit"]
         assert execution.error is not None

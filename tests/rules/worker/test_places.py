@@ -222,7 +222,7 @@ async def test_an_execution_that_a_sweep_meets_while_it_is_driven_is_left_to_its
         other = Process(env)
         driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
         await Gate.started.wait()
-        await Process(env).client.complete(id, places_answer, "early")
+        await Process(env).client.resolve(id, places_answer, "early")
         claims = env.store.count("replace")
         async with asyncio.timeout(PATIENCE):
             assert await other.worker.sweep() == 1

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
 from typing import Any, TypeVar
 
-from engine.boundary.client import Client, Status
-from engine.ground.errors import AlreadyCompleted, AlreadyResolved, ClientError, NotEnded, StoreError, UnknownExecution
+from engine.boundary.client import Client
+from engine.boundary.status import Status
+from engine.ground.errors import AlreadyEnded, AlreadyResolved, ClientError, NotEnded, StoreError, UnknownExecution
 from engine.store.documents import EXEC, inbox_id
 from tests.verification.simulation.invariants import Violation
 from tests.verification.simulation.programs import NAMES, Task, news, value
@@ -76,12 +78,12 @@ class Outside:
         run = self._run(id)
         for _ in range(self._rng.choice((1, 1, 2))):
             try:
-                await self._ask(f"complete {deferred.name}", id, lambda c: c.complete(id, deferred, mine))
+                await self._ask(f"complete {deferred.name}", id, lambda c: c.resolve(id, deferred, mine))
                 self._stands(id, run, document, f'"{mine}"')
             except AlreadyResolved as other:
                 _require(other.first != f'"{mine}"', "a deferred was refused for its own value")
                 self._stands(id, run, document, other.first)
-            except (AlreadyCompleted, UnknownExecution, GaveUp):
+            except (AlreadyEnded, UnknownExecution, GaveUp):
                 pass
 
     async def send(self, id: str) -> None:
@@ -91,7 +93,7 @@ class Outside:
             try:
                 await self._ask("send", id, lambda c: c.send(id, news, mine, key=key))
                 self._stands(id, run, f"{inbox_id('channel', news.name)}::{key}", f'"{mine}"')
-            except (AlreadyCompleted, UnknownExecution, GaveUp):
+            except (AlreadyEnded, UnknownExecution, GaveUp):
                 pass
 
     async def interrupt(self, id: str) -> None:
@@ -99,21 +101,20 @@ class Outside:
             status = await self._ask("interrupt", id, lambda c: c.interrupt(id))
         except (UnknownExecution, GaveUp):
             return
-        said = status.execution
-        _require(said.interrupted or said.is_complete, "an interrupt was neither accepted nor too late")
+        _require(status.interrupted or status.is_complete, "an interrupt was neither accepted nor too late")
         found = self._world.container.documents(id).get(EXEC)
-        if said.interrupted and found is not None and found["createdAt"] == said.to_document()["createdAt"]:
+        if status.interrupted and found is not None and datetime.fromisoformat(found["createdAt"]) == status.created_at:
             _require(found["interrupted"], "an interrupt that was accepted was lost")
 
     async def terminate(self, id: str) -> None:
         try:
             status = await self._ask("terminate", id, lambda c: c.terminate(id))
-            _require(status.execution.outcome == "terminated", "a termination was answered, but didn't take place")
-        except (AlreadyCompleted, UnknownExecution, GaveUp):
+            _require(status.outcome == "terminated", "a termination was answered, but didn't take place")
+        except (AlreadyEnded, UnknownExecution, GaveUp):
             pass
 
     async def resume(self, id: str) -> None:
-        with contextlib.suppress(AlreadyCompleted, UnknownExecution, GaveUp):
+        with contextlib.suppress(AlreadyEnded, UnknownExecution, GaveUp):
             await self._ask("resume", id, lambda c: c.resume(id))
 
     async def purge(self, id: str) -> None:
@@ -129,7 +130,7 @@ class Outside:
             except GaveUp:
                 await asyncio.sleep(1)
             else:
-                return status.execution.execution_id
+                return status.execution_id
 
     async def _again(self, name: str, task: Task, key: str) -> None:
         """Start it once more: the same execution, or a fresh run if it was purged meanwhile."""

@@ -75,7 +75,7 @@ async def test_a_driver_that_waits_for_a_child_to_be_told_does_not_spin_on_a_dea
         assert clock.waits <= before + 2
         told.set()
         await driving
-        assert (await env.status(id)).execution.outcome == "completed"
+        assert (await env.status(id)).outcome == "completed"
 
 
 signature = Deferred("simulation.signature", str)
@@ -99,7 +99,7 @@ DEEDS: dict[str, tuple[str, Deed]] = {
     "purge": ("purge", lambda env, id: env.client.purge(id)),
     "terminate": ("replace", lambda env, id: env.client.terminate(id)),
     "resume": ("replace", lambda env, id: env.client.resume(id)),
-    "complete": ("read_inbox", lambda env, id: env.client.complete(id, signature, "Ada")),
+    "complete": ("read_inbox", lambda env, id: env.client.resolve(id, signature, "Ada")),
 }
 """What the outside asks, and the call of the store before which the execution is purged by someone else."""
 
@@ -132,7 +132,7 @@ async def test_what_is_purged_in_the_middle_of_a_request_is_unknown(name: str) -
     async with Environment([stuck]) as env:
         id = await env.start(stuck)
         await env.complete(id, signature, "Ada")
-        assert (await env.drive(id)).execution.suspended
+        assert (await env.drive(id)).suspended
         if name == "purge":
             await env.client.terminate(id)
         env.store.before = before_first(env, method, lambda: vanish(env, id))
@@ -145,7 +145,7 @@ async def test_a_start_finds_room_where_an_execution_was_purged_a_moment_ago() -
         id = await env.start(stuck, key="one")
         env.clock.advance(timedelta(seconds=1))
         env.store.before = before_first(env, "read", lambda: vanish(env, id))
-        fresh = (await env.client.start(stuck, key="one")).execution
+        fresh = await env.store.read((await env.client.start(stuck, key="one")).execution_id)
         assert (fresh.execution_id, fresh.created_at) == (id, env.clock.now())
 
 

@@ -1,0 +1,234 @@
+"""What the client asks of the store: each request from outside, with the answers that races and lost replies can give.
+
+Rules:
+1. Each request may be sent again: a second one finds what the first one did, and says so.
+2. What the store raises becomes an error for people here. Only StoreError for a store that can't be reached passes.
+3. A worker in this process hears at once of every change that concerns it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import uuid
+from typing import Any
+from urllib.parse import quote
+
+from engine.boundary.status import Status
+from engine.core.declarations import Workflow
+from engine.driving.worker import Worker
+from engine.ground.clock import Clock, isoformat
+from engine.ground.errors import (
+    AlreadyEnded,
+    AlreadyResolved,
+    Conflict,
+    InvalidInput,
+    Missing,
+    NotEnded,
+    Taken,
+    Unavailable,
+    UnknownExecution,
+)
+from engine.ground.names import execution_id, is_execution_id
+from engine.ground.settings import Settings
+from engine.store.base import Store
+from engine.store.documents import INPUT, Execution, InboxItem, Large, is_large, new_run_id
+from engine.values.error_records import ErrorRecord
+from engine.values.unseen import first_line, plain_json
+
+MAX_KEY = 100
+"""Characters that the key of a channel's value takes in a document's id."""
+
+
+class Requests:
+    """Requests from outside to the executions of one store."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock, worker: Worker | None) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._worker = worker
+
+    async def read(self, execution_id: str) -> Execution:
+        """The stored execution. Raises UnknownExecution, and InvalidInput for a malformed id."""
+        _check_id(execution_id)
+        try:
+            return await self._store.read(execution_id)
+        except Missing:
+            raise _unknown(execution_id) from None
+
+    async def poll(self, execution_id: str) -> Status:
+        """How an execution stands. Raises UnknownExecution."""
+        return await self.status(await self.read(execution_id))
+
+    async def status(self, execution: Execution) -> Status:
+        """The status of a stored execution, with its whole result."""
+        result = execution.completed_result
+        if execution.outcome == "completed" and result is None:
+            output = (await self._store.load(execution.execution_id)).output
+            if output is None:
+                raise Unavailable(f"the output of execution {execution.execution_id} can't be read yet")
+            result = output.value
+        return Status.of(execution, result)
+
+    async def start(self, workflow: Workflow[Any, Any], value: Any, text: str, key: str | None) -> Execution:
+        """Start an execution, or return the one that the idempotency key began before."""
+        if key is None:
+            key = workflow.key_of(value)
+        elif not isinstance(key, str) or not key:
+            raise InvalidInput(f"an idempotency key is text and not empty, not {key!r}", [("key", "not a text")])
+        id = execution_id(workflow.name, key if key is not None else uuid.uuid4().hex)
+        now = self._clock.now()
+        large = is_large(text)
+        execution = Execution(
+            execution_id=id,
+            workflow=workflow.name,
+            version=workflow.version,
+            run_id=new_run_id(),
+            payload=None if large else text,
+            tags=dict(workflow.options.tags),
+            retention_seconds=workflow.options.retention_seconds(self._settings.retention),
+            due_at=now + self._settings.sweep_new_after,
+            created_at=now,
+            updated_at=now,
+        ).with_write_id()
+        input = Large(id=INPUT, execution_id=id, value=text).with_write_id() if large else None
+        while True:
+            try:
+                return await self._store.create(execution, input)
+            except Taken:
+                with contextlib.suppress(UnknownExecution):  # purged since: there is room for a fresh one
+                    return await self.read(id)
+
+    async def send(self, execution_id: str, name: str, text: str, key: str | None) -> Status:
+        """Add a value to a channel's inbox, once for each key."""
+        position = (await self.read(execution_id)).inbox_count
+        now = self._clock.now()
+        item = InboxItem.of(
+            "channel", execution_id, name, now, text, one_of_many=_short(key or uuid.uuid4().hex), position=position
+        )
+        try:
+            execution = await self._store.signal(item, now)
+        except Missing:
+            raise _unknown(execution_id) from None
+        except Taken:
+            return await self.poll(execution_id)
+        except Conflict:
+            with contextlib.suppress(Missing):
+                await self._store.read_inbox(execution_id, item.id)  # it was sent before
+                return await self.poll(execution_id)
+            raise AlreadyEnded(f"execution {execution_id} has ended: it takes no more values") from None
+        self._tell(execution)
+        return await self.status(execution)
+
+    async def resolve(self, execution_id: str, name: str, text: str | None, error: ErrorRecord | None = None) -> Status:
+        """Resolve a deferred with a value or an error; the first one wins."""
+        _check_id(execution_id)
+        now = self._clock.now()
+        item = InboxItem.of("deferred", execution_id, name, now, value=text, error=error)
+        try:
+            execution = await self._store.signal(item, now)
+        except Missing:
+            raise _unknown(execution_id) from None
+        except Taken:
+            try:
+                return await self._compare(item)
+            except Missing:  # purged since
+                raise _unknown(execution_id) from None
+        except Conflict:
+            with contextlib.suppress(Missing):
+                return await self._compare(item)
+            raise AlreadyEnded(f"execution {execution_id} has ended: it takes no more values") from None
+        self._tell(execution)
+        return await self.status(execution)
+
+    async def interrupt(self, execution_id: str) -> Status:
+        """Ask an execution to stop and clean up. Once accepted it ends as interrupted; the status tells (`interrupted`
+        is false if it had ended before). Raises UnknownExecution."""
+        _check_id(execution_id)
+        try:
+            execution = await self._store.interrupt(execution_id, self._clock.now())
+        except Missing:
+            raise _unknown(execution_id) from None
+        self._tell(execution)
+        return await self.status(execution)
+
+    async def terminate(self, execution_id: str) -> Status:
+        """End an execution at once, running nothing: no cleanup, no compensation, and its children go on. It works
+        whatever its history or code has become. Raises UnknownExecution, AlreadyEnded."""
+        while True:
+            execution = await self.read(execution_id)
+            if execution.is_complete:
+                if execution.outcome == "terminated":
+                    return await self.status(execution)
+                raise AlreadyEnded(f"execution {execution_id} has ended: {execution.outcome}")
+            with contextlib.suppress(Conflict, Missing):
+                ended = await self._store.replace(execution.terminated(self._clock.now()))
+                self._tell(ended)
+                return await self.status(ended)
+
+    async def resume(self, execution_id: str) -> Status:
+        """Free a suspended execution to run again, also a quarantined one. Raises UnknownExecution,
+        AlreadyEnded."""
+        while True:
+            execution = await self.read(execution_id)
+            if execution.is_complete:
+                raise AlreadyEnded(f"execution {execution_id} has ended: {execution.outcome}")
+            if not execution.suspended:
+                return await self.status(execution)
+            with contextlib.suppress(Conflict, Missing):
+                return await self.status(await self._store.replace(execution.resumed(self._clock.now())))
+
+    async def purge(self, execution_id: str) -> None:
+        """Delete all that is stored of an execution that has ended. Raises UnknownExecution, and NotEnded while it
+        runs, owes its end to a parent, or ended so recently that a request to it whose answer was lost may be on its
+        way a second time: that would start it again, or reach the run that follows."""
+        while True:
+            execution = await self.read(execution_id)
+            if not execution.is_complete or execution.owes:
+                raise NotEnded(f"execution {execution_id} hasn't ended: interrupt or terminate it first")
+            under_way = self._store.resend_window
+            ended = execution.completed_at or execution.updated_at
+            is_over = ended + under_way + self._settings.skew
+            if under_way and self._clock.now() < is_over:
+                raise NotEnded(
+                    f"execution {execution_id} ended at {isoformat(ended)}: a request to it may be under way once "
+                    "more, and would start it again, or reach the run that follows. Purge it after "
+                    f"{isoformat(is_over)}"
+                )
+            with contextlib.suppress(Conflict, Missing):
+                return await self._store.purge(execution)
+
+    async def _compare(self, item: InboxItem) -> Status:
+        first = await self._store.read_inbox(item.execution_id, item.id)
+        same_failure = _identity(first.error) == _identity(item.error)
+        if not same_failure or plain_json(first.value) != plain_json(item.value):
+            shown = first_line(first.value or "") or (first.error.model_dump_json() if first.error else "null")
+            raise AlreadyResolved(f"deferred {item.name} was resolved with another value before", shown)
+        return await self.poll(item.execution_id)
+
+    def _tell(self, execution: Execution) -> None:
+        if self._worker is not None:
+            self._worker.notify(execution)
+
+
+def _check_id(execution_id: str) -> None:
+    if not is_execution_id(execution_id):
+        raise InvalidInput(
+            f"an execution id is 32 hexadecimal digits, not {execution_id[:80]!r}",
+            [("executionId", "malformed")],
+        )
+
+
+def _unknown(execution_id: str) -> UnknownExecution:
+    return UnknownExecution(f"there is no execution {execution_id}")
+
+
+def _identity(error: ErrorRecord | None) -> tuple[str, str | None] | None:
+    return (error.type, error.data) if error else None
+
+
+def _short(key: str) -> str:
+    """What stands for a key in a document's id, which has room for so much only."""
+    quoted = quote(key, safe="", errors="surrogatepass")
+    return key if len(quoted) <= MAX_KEY else hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

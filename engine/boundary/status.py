@@ -1,0 +1,97 @@
+"""An execution as the outside sees it: flat, without the stored document, its lease or its etag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from engine.ground.errors import ExecutionStopped
+from engine.store.documents import Execution
+from engine.values.error_records import ErrorRecord, rebuild
+from engine.values.outcome import OutcomeKind
+from engine.values.unseen import plain_json
+
+
+@dataclass(frozen=True)
+class Status:
+    """How an execution stands.
+
+    outcome: how the execution ended; None while it runs.
+    suspended: nobody drives the execution before `resume`, a value from outside, or `due_at`.
+    interrupted: the execution was asked to stop.
+    cause: why the execution is suspended.
+    result: JSON text, if the execution completed. `value()` reads it.
+    error: the failure that the execution ended with.
+    compensation_errors: the failures of compensations that ran afterwards.
+    due_at: while suspended: when the engine looks at the execution again by itself.
+    """
+
+    execution_id: str
+    workflow: str
+    version: str
+    status: Literal["running", "complete"]
+    outcome: OutcomeKind | None
+    suspended: bool
+    interrupted: bool
+    cause: ErrorRecord | None
+    result: str | None
+    error: ErrorRecord | None
+    compensation_errors: tuple[ErrorRecord, ...]
+    tags: Mapping[str, str]
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
+    due_at: datetime | None
+
+    @classmethod
+    def of(cls, execution: Execution, result: str | None) -> Status:
+        """The status of a stored execution; `result` is its whole result."""
+        return cls(
+            execution_id=execution.execution_id,
+            workflow=execution.workflow,
+            version=execution.version,
+            status=execution.status,
+            outcome=execution.outcome,
+            suspended=execution.suspended,
+            interrupted=execution.interrupted,
+            cause=execution.cause,
+            result=result if execution.outcome == "completed" else None,
+            error=execution.error,
+            compensation_errors=execution.compensation_errors,
+            tags=dict(execution.tags),
+            created_at=execution.created_at,
+            updated_at=execution.updated_at,
+            completed_at=execution.completed_at,
+            due_at=execution.due_at if execution.suspended else None,
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the execution has ended."""
+        return self.status == "complete"
+
+    def value(self) -> Any:
+        """The result as plain JSON data. Raises the failure that the execution ended with, ExecutionStopped if it was
+        interrupted or terminated, and RuntimeError while it runs."""
+        self.check()
+        return plain_json(self.result)
+
+    def check(self) -> None:
+        """Raises as `value` does, unless the execution completed."""
+        if not self.is_complete:
+            raise RuntimeError(f"execution {self.execution_id} hasn't ended yet")
+        if self.outcome == "completed":
+            return
+        if self.error is not None:
+            raise rebuild(self.error, exact=False)
+        raise ExecutionStopped(f"execution {self.execution_id} was {self.outcome}: it has no result")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of a list of executions, and the continuation for the next page (None: there is none)."""
+
+    executions: list[Status]
+    continuation: str | None = None
