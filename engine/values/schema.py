@@ -6,8 +6,8 @@ Rules:
 2. Fields are written under their names. They are read under their names first; text that isn't in today's form is read
    under aliases too, so that a renamed field with `AliasChoices("new", "old")` finds its old value.
 3. A stored value was valid when it was accepted, and stays readable. When a validator refuses it later (it looks at the
-   clock, the disk or today's limits), tolerant validators read the value. The value counts only if it is written again
-   as the same text.
+   clock, the disk or today's limits), tolerant validators read the value. The value counts only if it says the same when
+   it is written again, in each field that it shares with the text.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Schema:
     def _read_faithfully(self, validator: SchemaValidator, text: str) -> tuple[Any] | None:
         try:
             value = self._read(validator, text)
-            return (value,) if json.loads(self.write(value)) == [json.loads(text)] else None
+            return (value,) if _agree(json.loads(self.write(value)), [json.loads(text)]) else None
         except Exception:  # noqa: BLE001 - a type's own validators may raise anything
             return None
 
@@ -128,6 +128,15 @@ class Schema:
         tolerant = _walk(self._core, _tolerate)
         without_post_init = _walk(tolerant, _skip_post_init)
         return [SchemaValidator(core, _CONFIG, **_OPTIONS) for core in (tolerant, without_post_init)]  # type: ignore[arg-type]
+
+
+def _agree(written: Any, stored: Any) -> bool:
+    """Whether two JSON values say the same, but for fields that only one of them has."""
+    if isinstance(written, dict) and isinstance(stored, dict):
+        return all(_agree(written[key], stored[key]) for key in written.keys() & stored.keys())
+    if isinstance(written, list) and isinstance(stored, list):
+        return len(written) == len(stored) and all(map(_agree, written, stored))
+    return bool(written == stored)
 
 
 def _walk(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:

@@ -196,7 +196,7 @@ def test_a_failure_refuses_what_it_could_not_bring_back(make: Callable[[], Failu
         make()
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=5)
 @given(patches)
 def test_a_failure_keeps_its_fields_as_they_were(patch: Patch) -> None:
     """N8: 100 kB of rows, and the fields that were given."""
