@@ -6,8 +6,8 @@ Rules:
 2. Fields are written under their names. They are read under their names first; text that isn't in today's form is read
    under aliases too, so that a renamed field with `AliasChoices("new", "old")` finds its old value.
 3. A stored value was valid when it was accepted, and stays readable. When a validator refuses it later (it looks at the
-   clock, the disk or today's limits), tolerant validators read the value. The value counts only if it says the same when
-   it is written again, in each field that it shares with the text.
+   clock, the disk or today's limits), tolerant validators read the value. The value counts only if it says the same,
+   written again, in each field that it shares with the text.
 """
 
 from __future__ import annotations
