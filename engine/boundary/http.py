@@ -331,6 +331,7 @@ def describe(status: Status) -> dict[str, Any]:
         "cause": _shown(status.cause),
         "error": _shown(status.error),
         "compensationErrors": [_shown(error) for error in status.compensation_errors] or None,
+        "unreadValues": status.unread_values or None,
         "tags": status.tags or None,
         "createdAt": isoformat(status.created_at),
         "updatedAt": isoformat(status.updated_at),

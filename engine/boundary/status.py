@@ -25,6 +25,7 @@ class Status:
     result: JSON text, if the execution completed. `value()` reads it.
     error: the failure that the execution ended with.
     compensation_errors: the failures of compensations that ran afterwards.
+    unread_values: how many values of channels had arrived at the end and were never received.
     due_at: while suspended: when the engine looks at the execution again by itself.
     """
 
@@ -39,6 +40,7 @@ class Status:
     result: str | None
     error: ErrorRecord | None
     compensation_errors: tuple[ErrorRecord, ...]
+    unread_values: int
     tags: Mapping[str, str]
     created_at: datetime
     updated_at: datetime
@@ -60,6 +62,7 @@ class Status:
             result=result if execution.outcome == "completed" else None,
             error=execution.error,
             compensation_errors=execution.compensation_errors,
+            unread_values=execution.unread_values,
             tags=dict(execution.tags),
             created_at=execution.created_at,
             updated_at=execution.updated_at,

@@ -188,7 +188,7 @@ class Drive:
         if run.outcome is not None:
             self._drop_children(run)
             if not self._children.are_crossing:
-                return await self._complete(run.outcome)
+                return await self._complete(run, run.outcome)
         if self._stopping is Stopping.NOW:
             self._cancel()
             return await self._let_go(self.execution.released(self._now()))
@@ -311,15 +311,23 @@ class Drive:
         claims = self.execution.claims - 1 if isinstance(fault, Quarantined) else 0  # this claim killed nobody
         return await self._let_go(self.execution.suspended_because(record(fault), self._now(), claims))
 
-    async def _complete(self, outcome: Outcome) -> bool:
+    async def _complete(self, run: Run, outcome: Outcome) -> bool:
         text, output = outcome.value, None
         if text is not None and is_large(text):
             output = Large(id=OUTPUT, execution_id=self.execution.execution_id, value=text).with_write_id()
         ended = self.execution.completed(
             outcome.kind, None if output else text, outcome.error, self._now(), outcome.compensation_errors
         )
-        if not await self._let_go(ended, output):
+        unread = self._lease.inbox.unread(run.taken)
+        if not await self._let_go(ended.model_copy(update={"unread_values": unread}), output):
             return False
+        if unread:
+            _log.warning(
+                "execution %s of workflow %s ended with %d values of channels unread",
+                ended.execution_id,
+                ended.workflow,
+                unread,
+            )
         if ended.outcome == "failed" and ended.error is not None:
             _log.warning(
                 "execution %s of workflow %s failed: %s: %s\n%s",

@@ -118,6 +118,8 @@ class Execution(Record):
     error: ErrorRecord | None = None
     compensation_errors: tuple[ErrorRecord, ...] = ()
     """What compensations and finalizers failed with."""
+    unread_values: int = Field(default=0, exclude_if=lambda unread: not unread)
+    """Values of channels that had arrived at its end, and that its code never received."""
     retention_seconds: float | None = None
     """How long it is kept once it has ended; None: for ever."""
     worker: str | None = None
