@@ -17,6 +17,7 @@ import os
 import azure.functions as func
 
 from engine.boundary import http
+from engine.boundary.answers import Request, Response
 from engine.boundary.runtime import Runtime
 
 
@@ -141,12 +142,12 @@ def _keep_warnings() -> None:
         logging.getLogger("engine").addHandler(logging.lastResort)
 
 
-def _request(req: func.HttpRequest) -> http.Request:
+def _request(req: func.HttpRequest) -> Request:
     headers = {name.lower(): value for name, value in req.headers.items()}
-    return http.Request(req.url, req.get_body(), dict(req.params), headers)
+    return Request(req.url, req.get_body(), dict(req.params), headers)
 
 
-def _response(answer: http.Response) -> func.HttpResponse:
+def _response(answer: Response) -> func.HttpResponse:
     headers = {"Cache-Control": "no-store", **answer.headers}
     return func.HttpResponse(
         answer.body, status_code=answer.status, mimetype=headers.pop("Content-Type"), headers=headers

@@ -10,33 +10,24 @@ import base64
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, get_args
+from typing import get_args
 
+from engine.boundary.answers import Problem, Request, Response, answered, base, describe
 from engine.boundary.client import Client
 from engine.boundary.runtime import Runtime
 from engine.boundary.status import Status
 from engine.core.declarations import Deferred
 from engine.ground import tokens
-from engine.ground.clock import isoformat
 from engine.ground.errors import (
     AlreadyEnded,
-    AlreadyResolved,
-    ClientError,
-    InvalidInput,
-    NotEnded,
-    StoreError,
     UnknownDeferred,
-    UnknownExecution,
     UnknownWorkflow,
 )
 from engine.store.base import Filter
 from engine.values.codec import MAX_VALUE_BYTES
-from engine.values.error_records import ErrorRecord
 from engine.values.outcome import OutcomeKind
-from engine.values.unseen import plain_json
 
 MAX_WAIT_SECONDS = 200
 """The longest `?wait=`: the platform closes an HTTP request after 230 s."""
@@ -53,31 +44,6 @@ _OF_THE_PLATFORM = {"code", "clientId"}
 """Query parameters in which the Functions host takes a key."""
 
 _log = logging.getLogger("engine")
-
-
-@dataclass(frozen=True)
-class Request:
-    """A request: `url` as the caller sees it, `headers` with lower-case names."""
-
-    url: str
-    body: bytes = b""
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Response:
-    """An answer: `body` is JSON text."""
-
-    status: int
-    body: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class _Problem(Exception):
-    def __init__(self, status: int, title: str, detail: str, **more: Any) -> None:
-        super().__init__(detail)
-        self.status, self.title, self.detail, self.more = status, title, detail, more
 
 
 async def start(runtime: Runtime, request: Request, name: str) -> Response:
@@ -97,7 +63,7 @@ async def start(runtime: Runtime, request: Request, name: str) -> Response:
             status = await runtime.client.wait(status.execution_id, wait)
         return _answer(request, status, 200 if status.is_complete else 202)
 
-    return await _answered(work)
+    return await answered(work)
 
 
 async def poll(runtime: Runtime, request: Request, execution_id: str) -> Response:
@@ -107,7 +73,7 @@ async def poll(runtime: Runtime, request: Request, execution_id: str) -> Respons
         wait = _wait(request)
         return await client.wait(execution_id, wait) if wait else await client.status(execution_id)
 
-    return await _answered(lambda: _with(runtime, request, work))
+    return await answered(lambda: _with(runtime, request, work))
 
 
 async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Response:
@@ -119,17 +85,17 @@ async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Re
             raise AlreadyEnded(f"the interrupt came too late: execution {execution_id} {_ended(status)}")
         return _answer(request, status, 202)
 
-    return await _answered(work)
+    return await answered(work)
 
 
 async def resume(runtime: Runtime, request: Request, execution_id: str) -> Response:
     """POST executions/{id}/resume: a suspended execution runs again. 409 if it has ended."""
-    return await _answered(lambda: _with(runtime, request, lambda client: client.resume(execution_id), 202))
+    return await answered(lambda: _with(runtime, request, lambda client: client.resume(execution_id), 202))
 
 
 async def terminate(runtime: Runtime, request: Request, execution_id: str) -> Response:
     """POST executions/{id}/terminate: it ends at once, running nothing. 409 if it had ended before."""
-    return await _answered(lambda: _with(runtime, request, lambda client: client.terminate(execution_id)))
+    return await answered(lambda: _with(runtime, request, lambda client: client.terminate(execution_id)))
 
 
 async def purge(runtime: Runtime, execution_id: str) -> Response:
@@ -139,7 +105,7 @@ async def purge(runtime: Runtime, execution_id: str) -> Response:
         await runtime.client.purge(execution_id)
         return Response(204, "", {"Content-Type": "application/json"})
 
-    return await _answered(work)
+    return await answered(work)
 
 
 async def list_executions(runtime: Runtime, request: Request) -> Response:
@@ -151,16 +117,16 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
         for name, values in _LISTED.items():
             if values and query.get(name, values[0]) not in values:
                 detail = f"{name} is {' or '.join(values)}, not {query[name][:80]!r}"
-                raise _Problem(400, "The request is not valid", detail)
+                raise Problem(400, "The request is not valid", detail)
         if unknown := sorted(query.keys() - _LISTED.keys() - _OF_THE_PLATFORM):
             detail = f"{unknown[0][:80]!r} is not one of {', '.join(_LISTED)}"
-            raise _Problem(400, "The request is not valid", detail)
+            raise Problem(400, "The request is not valid", detail)
         for name, text in query.items():
             if not _is_storable(text):
-                raise _Problem(400, "The request is not valid", f"{name} holds half a character")
+                raise Problem(400, "The request is not valid", f"{name} holds half a character")
         limit = query.get("limit", "50")
         if not re.fullmatch("[0-9]{1,3}", limit) or not 1 <= int(limit) <= 500:
-            raise _Problem(400, "The request is not valid", f"limit is a number from 1 to 500, not {limit[:20]!r}")
+            raise Problem(400, "The request is not valid", f"limit is a number from 1 to 500, not {limit[:20]!r}")
         stuck = query.get("stuck") == "true"
         filter = Filter(query.get("workflow"), query.get("status"), query.get("outcome"), stuck)
         page = await runtime.client.list(filter, int(limit), _from_url(query.get("continuation")))
@@ -168,7 +134,7 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
         body = {"executions": described} | ({"continuation": _for_url(page.continuation)} if page.continuation else {})
         return Response(200, json.dumps(body, ensure_ascii=False), {"Content-Type": "application/json"})
 
-    return await _answered(work)
+    return await answered(work)
 
 
 async def health(runtime: Runtime) -> Response:
@@ -183,7 +149,7 @@ async def health(runtime: Runtime) -> Response:
         }
         return Response(200, json.dumps(body), {"Content-Type": "application/json"})
 
-    return await _answered(work)
+    return await answered(work)
 
 
 async def send(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
@@ -194,7 +160,7 @@ async def send(runtime: Runtime, request: Request, execution_id: str, name: str)
         key = request.headers.get("idempotency-key") or None
         return await client.send_json(execution_id, _named(request, name), _json_text(request), key=key)
 
-    return await _answered(lambda: _with(runtime, request, work, 202))
+    return await answered(lambda: _with(runtime, request, work, 202))
 
 
 async def resolve_deferred(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
@@ -204,7 +170,7 @@ async def resolve_deferred(runtime: Runtime, request: Request, execution_id: str
     async def work(client: Client) -> Status:
         return await client.resolve_json(execution_id, _named(request, name), _json_text(request))
 
-    return await _answered(lambda: _with(runtime, request, work))
+    return await answered(lambda: _with(runtime, request, work))
 
 
 async def deferred_token(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
@@ -218,10 +184,10 @@ async def deferred_token(runtime: Runtime, request: Request, execution_id: str, 
         if Deferred.named(deferred) is None:
             raise UnknownDeferred(f"no deferred is named {deferred!r}")
         token = tokens.sign(tokens.encode(tokens.Target(status.workflow, execution_id, deferred)), keys)
-        body = {"token": token, "url": f"{_base(request.url)}/deferreds/{token}"}
+        body = {"token": token, "url": f"{base(request.url)}/deferreds/{token}"}
         return Response(200, json.dumps(body), {"Content-Type": "application/json"})
 
-    return await _answered(work)
+    return await answered(work)
 
 
 async def resolve_by_token(runtime: Runtime, request: Request, token: str) -> Response:
@@ -232,7 +198,7 @@ async def resolve_by_token(runtime: Runtime, request: Request, token: str) -> Re
         await runtime.client.resolve_json(target.execution_id, target.deferred, _json_text(request))
         return Response(204, "", {"Content-Type": "application/json"})
 
-    return await _answered(work)
+    return await answered(work)
 
 
 def _named(request: Request, in_path: str) -> str:
@@ -245,13 +211,13 @@ def _named(request: Request, in_path: str) -> str:
             f"the name {in_path[:80]!r} holds a slash, which a path can't carry: put `-` in its place in the path, and "
             "send the name in the query, as ?name=vote%5Ba%2Fb%5D"
         )
-        raise _Problem(400, "The request is not valid", detail)
+        raise Problem(400, "The request is not valid", detail)
     return in_path
 
 
 def _signing_keys(runtime: Runtime) -> tuple[str, ...]:
     if not runtime.settings.signing_keys:
-        raise _Problem(404, "No signed tokens", "this app has no ENGINE_SIGNING_KEY: it neither gives nor takes tokens")
+        raise Problem(404, "No signed tokens", "this app has no ENGINE_SIGNING_KEY: it neither gives nor takes tokens")
     return runtime.settings.signing_keys
 
 
@@ -259,30 +225,6 @@ async def _with(
     runtime: Runtime, request: Request, work: Callable[[Client], Awaitable[Status]], code: int = 200
 ) -> Response:
     return _answer(request, await work(runtime.client), code)
-
-
-async def _answered(work: Callable[[], Awaitable[Response]]) -> Response:
-    try:
-        return await work()
-    except _Problem as problem:
-        return _problem(problem.status, problem.title, problem.detail, **problem.more)
-    except InvalidInput as error:
-        fields = [{"field": name, "problem": what} for name, what in error.fields]
-        malformed = any(name in ("executionId", "token") for name, _ in error.fields)
-        return _problem(400 if malformed else 422, "The input is not valid", str(error), fields=fields)
-    except (UnknownWorkflow, UnknownExecution, UnknownDeferred) as error:
-        return _problem(404, "Not found", str(error))
-    except AlreadyResolved as error:
-        return _problem(409, "Already resolved with another value", str(error), first=json.loads(error.first))
-    except AlreadyEnded as error:
-        return _problem(409, "Already ended", str(error))
-    except NotEnded as error:
-        return _problem(409, "Not to be purged yet", str(error))
-    except ClientError as error:
-        return _problem(400, "The request can't be met", str(error))
-    except StoreError as error:
-        _log.error("the store can't be reached: %s", error)
-        return _problem(503, "The store can't be reached", "try again in a moment", headers={"Retry-After": "2"})
 
 
 def _for_url(continuation: str) -> str:
@@ -295,7 +237,7 @@ def _from_url(continuation: str | None) -> str | None:
     try:
         return base64.b64decode(continuation + "=" * (-len(continuation) % 4), altchars=b"-_", validate=True).decode()
     except ValueError:
-        raise _Problem(400, "The request is not valid", "the continuation is not from an answer before") from None
+        raise Problem(400, "The request is not valid", "the continuation is not from an answer before") from None
 
 
 def _is_storable(text: str) -> bool:
@@ -303,58 +245,12 @@ def _is_storable(text: str) -> bool:
     return text == text.encode("utf-8", "replace").decode()
 
 
-def _problem(status: int, title: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
-    return Response(
-        status, json.dumps(body, ensure_ascii=False), {"Content-Type": "application/problem+json", **(headers or {})}
-    )
-
-
 def _answer(request: Request, status: Status, code: int) -> Response:
-    location = f"{_base(request.url)}/executions/{status.execution_id}"
+    location = f"{base(request.url)}/executions/{status.execution_id}"
     headers = {"Content-Type": "application/json"}
     if code == 202:
         headers |= {"Location": location, "Retry-After": "1"}
     return Response(code, json.dumps(describe(status) | {"links": _links(location)}, ensure_ascii=False), headers)
-
-
-def describe(status: Status) -> dict[str, Any]:
-    """An execution as the outside sees it, in plain JSON data. What is not there is left out."""
-    described = {
-        "executionId": status.execution_id,
-        "workflow": status.workflow,
-        "version": status.version,
-        "status": status.status,
-        "outcome": status.outcome,
-        "suspended": status.suspended,
-        "interrupted": status.interrupted,
-        "cause": _shown(status.cause),
-        "error": _shown(status.error),
-        "compensationErrors": [_shown(error) for error in status.compensation_errors] or None,
-        "unreadValues": status.unread_values or None,
-        "tags": status.tags or None,
-        "createdAt": isoformat(status.created_at),
-        "updatedAt": isoformat(status.updated_at),
-        "completedAt": isoformat(status.completed_at) if status.completed_at else None,
-        "dueAt": isoformat(status.due_at) if status.due_at else None,
-    }
-    described = {name: value for name, value in described.items() if value is not None}
-    if status.outcome == "completed":
-        described["result"] = plain_json(status.result)
-    return described
-
-
-def _shown(error: ErrorRecord | None) -> dict[str, Any] | None:
-    if error is None:
-        return None
-    shown: dict[str, Any] = {"type": error.type, "message": error.message, "cause": _shown(error.cause)}
-    if error.data is not None:
-        shown["data"] = plain_json(error.data)
-    if error.notes:
-        shown["notes"] = list(error.notes)
-    if error.exceptions:
-        shown["exceptions"] = [_shown(inner) for inner in error.exceptions]
-    return {name: value for name, value in shown.items() if value is not None}
 
 
 def _links(location: str) -> dict[str, str]:
@@ -366,14 +262,6 @@ def _links(location: str) -> dict[str, str]:
         "deferreds": f"{location}/deferreds/{{name}}",
         "channels": f"{location}/channels/{{name}}",
     }
-
-
-def _base(url: str) -> str:
-    path = url.partition("?")[0]
-    for place in ("/workflows/", "/executions/"):
-        if place in path:
-            return path[: path.index(place)]
-    return path.rstrip("/")
 
 
 def _ended(status: Status) -> str:
@@ -389,7 +277,7 @@ def _wait(request: Request) -> timedelta | None:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
-        raise _Problem(
+        raise Problem(
             400, "The request is not valid", f"wait is a number of seconds from 0 to {MAX_WAIT_SECONDS}, not {text!r}"
         )
     return timedelta(seconds=seconds)
@@ -397,7 +285,7 @@ def _wait(request: Request) -> timedelta | None:
 
 def _json_text(request: Request) -> str:
     if len(request.body) > MAX_VALUE_BYTES:
-        raise _Problem(
+        raise Problem(
             413, "The body is too large", f"it has {len(request.body):,} bytes; the limit is {MAX_VALUE_BYTES:,}"
         )
     try:
@@ -405,7 +293,7 @@ def _json_text(request: Request) -> str:
         if text.strip():
             json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise _Problem(400, "The body is not JSON", str(error)) from None
+        raise Problem(400, "The body is not JSON", str(error)) from None
     return text
 
 

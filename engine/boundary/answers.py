@@ -1,0 +1,139 @@
+"""Requests and answers of the HTTP face: problems as people read them, and executions and errors as JSON.
+
+Errors are problem details (RFC 9457): `title` and `detail` for people, `fields` where the input is at fault.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.boundary.status import Status
+from engine.ground.clock import isoformat
+from engine.ground.errors import (
+    AlreadyEnded,
+    AlreadyResolved,
+    ClientError,
+    InvalidInput,
+    NotEnded,
+    StoreError,
+    UnknownDeferred,
+    UnknownExecution,
+    UnknownWorkflow,
+)
+from engine.values.error_records import ErrorRecord
+from engine.values.unseen import plain_json
+
+_log = logging.getLogger("engine")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request: `url` as the caller sees it, `headers` with lower-case names."""
+
+    url: str
+    body: bytes = b""
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Response:
+    """An answer: `body` is JSON text."""
+
+    status: int
+    body: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Problem(Exception):
+    """A request that is refused, with the status and the problem details of the answer. `more` are further fields."""
+
+    def __init__(self, status: int, title: str, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        self.status, self.title, self.detail, self.more = status, title, detail, more
+
+
+async def answered(work: Callable[[], Awaitable[Response]]) -> Response:
+    """The answer that `work` makes, or the problem that stands for the error that it raises."""
+    try:
+        return await work()
+    except Problem as error:
+        return problem(error.status, error.title, error.detail, **error.more)
+    except InvalidInput as error:
+        fields = [{"field": name, "problem": what} for name, what in error.fields]
+        malformed = any(name in ("executionId", "token") for name, _ in error.fields)
+        return problem(400 if malformed else 422, "The input is not valid", str(error), fields=fields)
+    except (UnknownWorkflow, UnknownExecution, UnknownDeferred) as error:
+        return problem(404, "Not found", str(error))
+    except AlreadyResolved as error:
+        return problem(409, "Already resolved with another value", str(error), first=json.loads(error.first))
+    except AlreadyEnded as error:
+        return problem(409, "Already ended", str(error))
+    except NotEnded as error:
+        return problem(409, "Not to be purged yet", str(error))
+    except ClientError as error:
+        return problem(400, "The request can't be met", str(error))
+    except StoreError as error:
+        _log.error("the store can't be reached: %s", error)
+        return problem(503, "The store can't be reached", "try again in a moment", headers={"Retry-After": "2"})
+
+
+def problem(status: int, title: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any) -> Response:
+    """An answer with problem details. `more` are further fields."""
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **more}
+    return Response(
+        status, json.dumps(body, ensure_ascii=False), {"Content-Type": "application/problem+json", **(headers or {})}
+    )
+
+
+def describe(status: Status) -> dict[str, Any]:
+    """An execution as the outside sees it, in plain JSON data. What is not there is left out."""
+    described = {
+        "executionId": status.execution_id,
+        "workflow": status.workflow,
+        "version": status.version,
+        "status": status.status,
+        "outcome": status.outcome,
+        "suspended": status.suspended,
+        "interrupted": status.interrupted,
+        "cause": describe_error(status.cause),
+        "error": describe_error(status.error),
+        "compensationErrors": [describe_error(error) for error in status.compensation_errors] or None,
+        "unreadValues": status.unread_values or None,
+        "tags": status.tags or None,
+        "createdAt": isoformat(status.created_at),
+        "updatedAt": isoformat(status.updated_at),
+        "completedAt": isoformat(status.completed_at) if status.completed_at else None,
+        "dueAt": isoformat(status.due_at) if status.due_at else None,
+    }
+    described = {name: value for name, value in described.items() if value is not None}
+    if status.outcome == "completed":
+        described["result"] = plain_json(status.result)
+    return described
+
+
+def describe_error(error: ErrorRecord | None) -> dict[str, Any] | None:
+    """An error as the outside sees it: without its traceback."""
+    if error is None:
+        return None
+    shown: dict[str, Any] = {"type": error.type, "message": error.message, "cause": describe_error(error.cause)}
+    if error.data is not None:
+        shown["data"] = plain_json(error.data)
+    if error.notes:
+        shown["notes"] = list(error.notes)
+    if error.exceptions:
+        shown["exceptions"] = [describe_error(inner) for inner in error.exceptions]
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+def base(url: str) -> str:
+    """The address that all routes begin with, from the address of a request to one of them."""
+    path = url.partition("?")[0]
+    for place in ("/workflows/", "/executions/"):
+        if place in path:
+            return path[: path.index(place)]
+    return path.rstrip("/")
