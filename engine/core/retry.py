@@ -46,7 +46,7 @@ class Retry:
         if self.first_delay < timedelta(0) or self.max_delay < self.first_delay:
             raise ValueError("0 <= first_delay <= max_delay must hold")
 
-    def delay(self, failed_attempts: int, chance: random.Random) -> timedelta:
+    def delay(self, failed_attempts: int, rng: random.Random) -> timedelta:
         """How long to wait after that many failed attempts. Never overflows: past the cap it is the cap."""
         cap = self.max_delay.total_seconds()
         try:
@@ -54,7 +54,7 @@ class Retry:
         except OverflowError:
             seconds = cap
         if self.jitter:
-            seconds *= 0.5 + chance.random() / 2
+            seconds *= 0.5 + rng.random() / 2
         return timedelta(seconds=seconds)
 
     def allows(self, error: BaseException, failed_attempts: int) -> bool:

@@ -102,5 +102,5 @@ class Delivery:
                 self._held.append((step, error))
                 return AttemptFailed(step.id, step.digest, at, 0, error, at)  # resumed, it starts with all its attempts
             return StepResolved(step.id, step.digest, at, "activity", error=error)
-        retry_at = at + min(retry.delay(attempts, self._resources.chance), FAR_FUTURE - at)
+        retry_at = at + min(retry.delay(attempts, self._resources.rng), FAR_FUTURE - at)
         return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at)

@@ -13,10 +13,11 @@ from engine.store.base import Store
 
 @dataclass(frozen=True)
 class Resources:
-    """The process: its store, its clock, its threads for sync activities, its chance for the delays of retries."""
+    """The process: its store, clock and settings, its threads for sync activities, its random numbers for retry
+    delays."""
 
     store: Store
     clock: Clock
     settings: Settings
     threads: concurrent.futures.Executor
-    chance: random.Random
+    rng: random.Random

@@ -47,14 +47,14 @@ class Worker:
         registry: Registry,
         settings: Settings,
         clock: Clock,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self._store = store
         self._registry = registry
         self._settings = settings
         self._clock = clock
         self._threads = concurrent.futures.ThreadPoolExecutor(settings.activity_threads, thread_name_prefix="activity")
-        self._resources = Resources(store, clock, settings, self._threads, chance or random.Random())
+        self._resources = Resources(store, clock, settings, self._threads, rng or random.Random())
         self._watchdog = Watchdog(settings.blocked_after)
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()

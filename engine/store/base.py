@@ -1,14 +1,15 @@
-"""What the engine asks of a store, in the engine's words.
+"""The interface of a store: what the engine needs from it.
 
-Promises of every store:
-1. Documents of one partition change atomically within one call; a call that raised Conflict, Taken or Missing changed
-   nothing. After Unavailable the change may have happened or not.
-2. `replace` and `commit` succeed only if the exec document is the version that was read (its etag). `create` and
-   `append` succeed only where no document stands.
-3. Conflict and Taken mean another writer. A store that sends a write again after a lost answer recognises its own
-   first try by the document's `writeId`, and reports success.
-4. What is returned carries the new etag. A read in the same store object sees the writes made through it.
-5. Reads may be old, writes never are: nothing is decided by a read alone.
+Every store promises:
+1. A call changes the documents of one partition atomically. A call that raises Conflict, Taken or Missing has changed
+   nothing. After Unavailable nobody knows whether the change happened.
+2. `replace` and `commit` succeed only if the stored exec document still has the etag that was read. `create` and
+   `append` succeed only if no document has that id.
+3. Conflict and Taken mean that another writer came first. A store that repeats a write after a lost answer recognises
+   its own first try by the document's `writeId`, and reports success.
+4. Returned executions carry the new etag. A read through a store object sees the writes made through that object.
+5. A read may return an old version. A write never succeeds against an old version. So nothing is decided by a read
+   alone.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from engine.store.feed import ChangeFeed
 R = TypeVar("R", bound=Record)
 
 MAX_READS = 6
-"""Reads that may be older than what is known to exist, before it counts as gone."""
+"""Reads that may lack a document which is known to exist, before the document counts as deleted."""
 _INBOX = ("deferred::", "child::", "channel::")
 _log = logging.getLogger("engine")
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What an execution's partition holds beside the exec document."""
+    """All documents of an execution's partition but the exec document."""
 
     chunks: list[Chunk] = field(default_factory=list)
     inbox: list[InboxItem] = field(default_factory=list)
@@ -68,8 +69,8 @@ class Store(Protocol):
 
     @property
     def resend_window(self) -> timedelta:
-        """How long a call may go on: what was asked at its beginning may happen once more at its end, if the answer to
-        a first try was lost and what that had written is gone."""
+        """How long one call may repeat its request. If the first answer is lost, and the written document is purged
+        meanwhile, the last repetition takes effect a second time."""
         ...
 
     async def create(self, execution: Execution, input: Large | None = None) -> Execution:
@@ -109,8 +110,8 @@ class Store(Protocol):
         ...
 
     async def interrupt(self, execution_id: str, now: datetime) -> Execution:
-        """Set `interrupted` on a running execution that isn't yet: its `wake` grows, its `dueAt` becomes `now`.
-        Returns the execution as it stands after that, also when there was nothing to do. Raises Missing."""
+        """Set `interrupted` on a running execution: its `wake` grows, its `dueAt` becomes `now`. An execution that is
+        interrupted or complete already isn't changed. Returns the execution as it then stands. Raises Missing."""
         ...
 
     async def due(self, now: datetime, limit: int, continuation: str | None = None) -> Page:
@@ -126,22 +127,22 @@ class Store(Protocol):
         ...
 
     def change_feed(self) -> ChangeFeed:
-        """The feed of changed documents, for a host of ours."""
+        """The feed of changed documents, for devhost."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         ...
 
 
 async def wait_for_replica(clock: Clock, reads: int) -> None:
-    """Give a replica time to catch up, after so many reads that were too old."""
+    """Wait for a replica to catch up. `reads` is the number of stale reads so far; the pause grows with it."""
     await clock.wait(asyncio.Event(), min(0.05 * 2**reads, 1.0))
 
 
 def sort_documents(documents: Iterable[Document]) -> Loaded:
-    """The documents of a partition, but for exec, by what they are; the chunks in order. Raises DecodingError for one
-    that can't be read."""
+    """The documents of a partition, except exec, sorted by kind; the chunks are in order. Raises DecodingError for a
+    document that can't be read."""
     by_id = {document["id"]: document for document in documents}
     chunks = [_parsed(Chunk, d) for id, d in by_id.items() if id.startswith("history::")]
     return Loaded(
@@ -164,7 +165,7 @@ def _problems(error: ValidationError) -> str:
 
 
 def parse_executions(documents: Iterable[Document]) -> list[Execution]:
-    """The exec documents among `documents`. What is none, or not to be read, is reported and left out."""
+    """The exec documents among `documents`. One that can't be read is logged and left out."""
     executions = []
     for document in documents:
         if document.get("id") != EXEC:

@@ -1,8 +1,7 @@
-"""The change feed as the local host reads it: ranges, leases on them, and pages of changed documents.
+"""The change feed as devhost reads it: ranges, leases on them, and pages of changed documents.
 
-In Azure the Functions host reads the container's change feed itself and this module is not used. Without Azure a
-host of ours does the same job over this protocol: several hosts share the ranges through leases, and each range is
-read in order, at least once.
+On Azure the Functions host reads the container's change feed itself, and this module isn't used. Several devhosts share
+the ranges through leases. Each range is read in order, at least once.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class FeedLease:
-    """Who reads a range of the feed, until when, and how far it has come.
+    """Which host reads a range of the feed, until when, and how far it has come.
 
-    `owner` is None when nobody does; `expires_at` is in seconds since the epoch; `continuation` is None before the
-    first checkpoint (the feed starts from the beginning); `version` guards every change of the lease.
+    `owner` is None if no host reads the range. `expires_at` is in seconds since the epoch. `continuation` is None
+    before the first checkpoint: the feed then starts from its beginning. `version` guards every change of the lease.
     """
 
     range: str
@@ -31,10 +30,10 @@ class FeedLeaseLost(Exception):
 
 
 class ChangeFeed(Protocol):
-    """What a host needs in order to hand changed documents to the feed trigger."""
+    """What devhost needs to hand changed documents to the feed trigger."""
 
     async def leases(self) -> list[FeedLease]:
-        """Every range of the feed with its lease; ranges that nobody has leased yet are included."""
+        """Every range of the feed with its lease, also the ranges that no host has leased yet."""
         ...
 
     async def renew(
@@ -44,6 +43,6 @@ class ChangeFeed(Protocol):
         ...
 
     async def read(self, range: str, continuation: str | None, limit: int) -> tuple[list[dict[str, Any]], str]:
-        """The next changed documents (latest version of each) of a range, in order, and the continuation behind
-        them. An empty list means that there is nothing new."""
+        """The next changed documents of a range, in order, and the continuation after them. Each is the document's
+        latest version. An empty list means that nothing is new."""
         ...

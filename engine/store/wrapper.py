@@ -1,4 +1,4 @@
-"""A store around a store: what comes between the engine and its store in tests, measurements and fault injection."""
+"""A store around a store, for tests, measurements and injected faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a store: its method and arguments, and how many calls came before it (of any method, and of this)."""
+    """One call of a store. `number` counts the calls before it, `of_method` those of the same method."""
 
     method: str
     number: int
@@ -32,10 +32,11 @@ async def _nothing(_: Call) -> None:
 
 
 class WatchedStore:
-    """Passes every call on, keeps a list of them, and lets `before` and `after` look, wait or raise.
+    """Passes every call on and keeps a list of them. `before` and `after` are called around each; they may wait or
+    raise.
 
-    What `before` raises reaches the caller as if the store had refused; what `after` raises, as if its answer had been
-    lost: the change has happened.
+    An error from `before` looks to the caller like a refusal of the store. An error from `after` looks like a lost
+    answer: the change has happened.
     """
 
     def __init__(self, inner: Store, before: Hook = _nothing, after: Hook = _nothing) -> None:
@@ -49,7 +50,7 @@ class WatchedStore:
         return self.inner.resend_window
 
     def count(self, *methods: str) -> int:
-        """How many calls there were, of these methods or of all."""
+        """The number of calls of these methods, or of all methods."""
         return sum(1 for call in self.calls if not methods or call.method in methods)
 
     async def create(self, execution: Execution, input: Large | None = None) -> Execution:

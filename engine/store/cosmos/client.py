@@ -1,15 +1,16 @@
-"""One client of Cosmos DB, made inside the running loop at its first use, and how the SDK has to be set up.
+"""The client of Cosmos DB. The first use makes it, inside the running event loop.
 
-What the SDK would do by itself, and why it is told not to (azure-cosmos 4.17):
-- It sends a write again whose connection broke or whose answer is late, and then reports the conflict with its own
-  first try: `retry_connect=0, retry_read=0`. aiohttp still repeats a PUT or DELETE once on a connection that the
-  service has closed meanwhile, which is why a refused write is always read back.
-- It waits out 429 on its own, up to 9 times: `retry_throttle_total=-1` (0 would be taken for "not given").
-- It writes `é` as `\\u00e9`, so that a document far below 2 MB makes a request above it:
-  `enable_compact_utf8_item_writes`.
+The engine switches off three habits of the SDK (azure-cosmos 4.17):
+- The SDK repeats a write whose connection broke or whose answer is late. It then reports a conflict with its own first
+  try. `retry_connect=0, retry_read=0` stop that. aiohttp still repeats a PUT or DELETE once, on a connection that the
+  service has closed. So the store reads the document back after every refused write.
+- The SDK waits for the end of a 429 by itself, up to 9 times. `retry_throttle_total=-1` stops that (the SDK reads 0 as
+  "not given").
+- The SDK writes `é` as `\\u00e9`, so a document far below 2 MB can make a request above 2 MB.
+  `enable_compact_utf8_item_writes` stops that.
 
-Left on: a 503 is sent once more after half a second, a read after 408 and 5xx likewise, and a region that is away is
-left for another. These only repeat what may be repeated.
+The SDK still sends a request again after a 503, and a read after a 408 or 5xx, once. It still moves to another region
+when a region is away. These repetitions are safe.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ from engine.store.cosmos.usage import METADATA, Usage
 _operation: contextvars.ContextVar[str] = contextvars.ContextVar("cosmos_operation", default=METADATA)
 
 _http_log = logging.getLogger("engine.store.cosmos.store.http")
-"""The SDK's log of requests, a dozen lines for each: at INFO, which is its level otherwise, it drowns everything."""
+"""The SDK logs a dozen lines for each request at INFO. They would hide everything else."""
 _http_log.setLevel(logging.WARNING)
 
 LARGE_BODY = 2**20
-"""Bytes from which aiohttp wants a body as a file, so that writing it doesn't hold up the loop."""
+"""Bytes. aiohttp writes a larger body without holding up the loop only if the body is a file."""
 SET_UP = "the infrastructure creates it; for an emulator, `python -m engine.store.cosmos init` does"
 
 
 class CountingTransport(AioHttpTransport):  # type: ignore[misc]  # the SDK loads it lazily, untyped
-    """Counts each request that leaves, and what its answer says that it cost."""
+    """Counts each request, and the request units that its answer reports."""
 
     def __init__(self, usage: Usage) -> None:
         super().__init__()
@@ -82,7 +83,7 @@ def counted_as(operation: str) -> Iterator[None]:
 
 
 class Connection:
-    """A client of an account and what it keeps open. For one event loop."""
+    """A client of an account, with its credential and containers. It belongs to one event loop."""
 
     def __init__(self, account: CosmosAccount, usage: Usage) -> None:
         self.account = account
@@ -107,19 +108,19 @@ class Connection:
             return self._client
 
     async def executions(self) -> ContainerProxy:
-        """The container of executions. Raises Unavailable if it isn't there or isn't one, and what a request may
-        raise."""
+        """The container of executions. Raises Unavailable if there is none, or if its partition key is another one, and
+        what a request may raise."""
         return (await self.container(self.account.container, PARTITION_KEY))[0]
 
     async def container(self, name: str, partition_key: str) -> tuple[ContainerProxy, str]:
-        """A container and its resource id, which a container that is made anew under the name doesn't share."""
+        """A container and its resource id. A container that is deleted and made again gets another resource id."""
         async with self._finding:
             if name not in self._containers:
                 self._containers[name] = await self._find(name, partition_key)
             return self._containers[name]
 
     async def close(self) -> None:
-        """Close what was opened. It may be opened again."""
+        """Close the client. The next use opens another."""
         client, self._client = self._client, None
         self._containers.clear()
         if client is not None:

@@ -1,14 +1,15 @@
-"""The change feed of the container, pulled through the SDK: for a host of ours that stands in for the Functions host.
+"""The change feed of the container, pulled through the SDK. devhost uses it in place of the Functions host.
 
-1. The feed is read by ranges of the partition key's hash, one for each physical partition that there was when the first
-   host came. They are written down once; what a partition splits into later stays within its range.
-2. Who reads a range, and how far it has come, stands in the lease container, each range in a document whose etag guards
-   every change. They belong to the container's resource id: one that is made anew begins from its beginning.
-3. The SDK takes a continuation from the headers that its client was last answered with. So pages are pulled one after
-   the other, by a client that does nothing else.
-4. A continuation of ours is a JSON list of parts of the range: [the SDK's range, the SDK's continuation or null]. Where
-   a continuation exists, the SDK follows a split by itself. Where none does, it would put a null into its own, which it
-   can't read later. So parts that were not read yet are first made to fit the physical partitions that there are.
+1. The feed has ranges of the partition key's hash: one for each physical partition that exists when the first host
+   starts. The first host writes the ranges down, once. If a partition splits later, its parts stay within the range.
+2. The lease container has a document for each range. It says which host reads the range, and how far the host has come.
+   Its etag guards every change. Its id contains the container's resource id, so a new container of the same name starts
+   from its beginning.
+3. The SDK takes the continuation of a page from the last headers that its client received. So one client pulls pages
+   one after the other, and does nothing else.
+4. A continuation of this feed is a JSON list of parts of the range: [the SDK's range, the SDK's continuation or null].
+   The SDK follows a split by itself once a part has a continuation. Without one, the SDK would write a null into its
+   continuation and fail to read it later. So parts without a continuation are first fitted to the present partitions.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ from engine.store.documents import Document
 from engine.store.feed import FeedLease, FeedLeaseLost
 
 Range = dict[str, Any]
-"""A span of hashes, in a form that only the SDK looks into."""
+"""A span of hashes. Only the SDK knows its form."""
 Part = list[Any]
-"""[Range, the SDK's continuation, or None where nothing was read yet]."""
+"""[Range, the SDK's continuation]. The continuation is None before the first read."""
 
 _log = logging.getLogger("engine")
 
 
 class CosmosFeed:
-    """The change feed, latest version of each document. `connection` serves the leases, `pulling` the feed alone: this
-    closes it."""
+    """The change feed, with the latest version of each document. `connection` serves the leases. `pulling` serves the
+    feed alone; `close` closes it."""
 
     def __init__(self, connection: Connection, pulling: Connection, retry: Resend) -> None:
         self._connection = connection
@@ -88,7 +89,8 @@ class CosmosFeed:
     # -- inside --
 
     async def _pull(self, parts: list[Part], limit: int) -> tuple[list[Document], str]:
-        """The next page of the first part that has one, and the continuation behind it: that part comes last there."""
+        """The next page of the first part that has one, and the continuation after it, in which that part comes
+        last."""
         container = await self._pulling.executions()
         parts = await self._fitted(container, parts)
         for number, (range, token) in enumerate(parts):
@@ -97,8 +99,8 @@ class CosmosFeed:
             except ValueError as error:
                 if token is None:
                     raise
-                # A split met this part's first page, and the SDK made a continuation that it can't read. From the
-                # beginning, then: a document may come twice, but none is lost.
+                # The partition split during this part's first page, and the SDK can't read its own continuation. So the
+                # part is read from its beginning: documents may come twice, but none is lost.
                 _log.warning("a part of the change feed is read from its beginning again: %s", error)
                 return await self._pull([*parts[:number], [range, None], *parts[number + 1 :]], limit)
             if documents:
@@ -137,7 +139,7 @@ class CosmosFeed:
         return FeedLease(str(number), found.get("owner"), found["expiresAt"], found.get("continuation"), found["_etag"])
 
     async def _prepare(self) -> None:
-        """Agree with other hosts on the ranges, and see that each has its lease."""
+        """Agree with other hosts on the ranges, and create the leases that are missing."""
         if self._ranges:
             return
         with counted_as("feed leases"):
@@ -153,7 +155,7 @@ class CosmosFeed:
         return [one async for one in container.read_feed_ranges(force_refresh=True)], rid
 
     async def _create(self, document: Document) -> Document:
-        """What another host created, or else this."""
+        """The document that another host created under this id, or else this one."""
         try:
             await self._items.create("feed leases", document)
         except Taken:

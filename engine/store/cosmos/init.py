@@ -1,5 +1,5 @@
-"""Making the database and its containers, from the definition in `cosmos_schema`: for an emulator, or an account that
-one has a key of. In production the infrastructure does it, and the app's identity may not.
+"""Creates the database and its containers, as `schema.py` defines them. This is for an emulator, or for an account
+whose key you have. In production the infrastructure creates them; the identity of the app isn't allowed to.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from engine.store.cosmos.schema import LEASES, container_definition, leases_defi
 from engine.store.cosmos.usage import Usage
 
 SLOW = 120.0
-"""Seconds that an emulator may take: it makes partitions, and may only just have started."""
+"""Seconds. An emulator needs time to start and to make partitions."""
 
 
 async def create_containers(account: CosmosAccount, retry: Resend | None = None) -> list[str]:
-    """Make what is missing. Returns in what the containers that there were differ from the definition. Raises
-    StoreError."""
+    """Create the database and the containers that are missing. Returns a sentence for each difference between a
+    container that existed and its definition. Raises StoreError."""
     connection, retry = Connection(account, Usage()), retry or Resend(patience=SLOW)
 
     async def make() -> list[str]:
@@ -63,7 +63,7 @@ async def _create(client: CosmosClient, database: str, definition: dict[str, Any
 
 
 def differences(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """In what a container differs from its definition: one sentence for each."""
+    """A sentence for each difference between a container and its definition."""
     name, sentences = wanted["id"], []
     if found["partitionKey"]["paths"] != wanted["partitionKey"]["paths"]:
         sentences.append(f"container {name} is partitioned by {found['partitionKey']['paths']}: make it anew")
@@ -77,7 +77,7 @@ def differences(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:
 def main(arguments: Sequence[str]) -> int:
     """`init`, with the account from the settings. Returns the exit code."""
     parser = argparse.ArgumentParser(
-        "python -m engine.store.cosmos.store",
+        "python -m engine.store.cosmos",
         description=f"init makes the database and its containers. The account: settings {ENDPOINT_SETTING} and "
         f"{KEY_SETTING}, or {CONNECTION_SETTING}; names: {DATABASE_SETTING}, {CONTAINER_SETTING}.",
     )

@@ -1,6 +1,6 @@
-"""Single requests to a container: each with retries, session tokens and the engine's errors.
+"""Single requests to a container. Each has the resend policy, session tokens and the engine's errors.
 
-Nothing here knows what the documents mean. A method raises StoreError, or TooLarge, and nothing else.
+This file doesn't know what the documents mean. Its methods raise StoreError or TooLarge, and nothing else.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from engine.store.documents import Document
 T = TypeVar("T")
 
 READS_BACK = 5
-"""Reads that may be older than a refusal just seen, before the store gives up. On an account with Session consistency,
-which is the default, the first one is fresh enough."""
+"""Stale reads after a refused write before the store gives up. On an account with Session consistency, the default, the
+first read is fresh enough."""
 PAUSE = 0.1
-"""Seconds between two of them."""
+"""Seconds between two such reads."""
 NO_ETAG = '"none"'
 """Matches no document."""
 
@@ -58,15 +58,15 @@ class Operation:
         return cls("delete", (id,), {"if_match_etag": etag} if etag else {})
 
     def as_tuple(self) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        """A fresh copy: the SDK empties the options that it is given."""
+        """The operation as a fresh copy, because the SDK empties the options that it receives."""
         return self.kind, self.arguments, dict(self.options)
 
 
 class Items:
-    """Requests about the documents of one partition at a time. `operation` names, in each method, what the request is
-    counted as; `key` is the value of the partition key, which documents have under `key_name`.
+    """Requests about documents of one partition.
 
-    `open` gives the container, and may raise what a request may raise.
+    In each method, `operation` is the name under which `Usage` counts the request. `key` is the value of the partition
+    key; documents have it in the field `key_name`. `open` gives the container, and may raise what a request may raise.
     """
 
     def __init__(
@@ -93,7 +93,8 @@ class Items:
         return dict(await self._send(operation, key, f"reading {id}", send))
 
     async def read_back(self, key: str, id: str, is_old: Callable[[Document | None], bool]) -> Document | None:
-        """What stands after a refused write. `is_old`: the replica can't have seen what the write was refused for."""
+        """The document after a refused write. `is_old` says whether a version is older than the reason of the refusal;
+        such a version is read again. Raises Unavailable after READS_BACK such reads."""
         for reads in range(READS_BACK):
             if reads:
                 await self.retry.sleep(PAUSE)
@@ -131,8 +132,8 @@ class Items:
     async def patch(
         self, operation: str, key: str, id: str, changes: list[Document], *, predicate: str, etag: str = ""
     ) -> Document:
-        """Change a document for which the predicate holds, and that still has this etag, if one is given. Returns the
-        new version. Raises Conflict, Missing."""
+        """Change a document if the predicate holds, and if it still has `etag`, where one is given. Returns the new
+        version. Raises Conflict, Missing."""
         guard: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
 
         async def send(container: ContainerProxy) -> Any:
@@ -141,7 +142,8 @@ class Items:
         return dict(await self._send(operation, key, f"changing {id}", send))
 
     async def batch(self, operation: str, key: str, operations: Sequence[Operation]) -> list[Document]:
-        """All of these, or none: what the service says of each. Raises what the one that failed would raise alone."""
+        """Do all of these operations, or none. Returns the service's answer to each. Raises what the failed operation
+        would raise on its own."""
         bodies = [argument for one in operations for argument in one.arguments if isinstance(argument, dict)]
         _check_sizes(bodies)
         what = ", ".join(f"{one.kind} {_name(one)}" for one in operations[:3])
@@ -152,7 +154,7 @@ class Items:
         return list(await self._send(operation, key, f"transaction ({what})", send))
 
     async def query(self, operation: str, key: str, text: str, **parameters: Any) -> list[Any]:
-        """All rows of a query in the partition. A page that fails is asked for again, not those before."""
+        """All rows of a query in the partition. After an error only the page that failed is read again."""
         rows: list[Any] = []
         continuation: str | None = None
         while True:
@@ -169,7 +171,7 @@ class Items:
                 return rows
 
     async def ask(self, operation: str, what: str, request: Callable[[ContainerProxy], Awaitable[T]]) -> T:
-        """A request about no partition in particular."""
+        """A request that isn't about one partition."""
 
         async def once() -> T:
             return await request(await self._open())
@@ -201,7 +203,7 @@ def _name(operation: Operation) -> str:
 
 
 def _check_sizes(documents: Sequence[Document]) -> None:
-    """Raises TooLarge, before anything is sent, for what the service would refuse."""
+    """Raises TooLarge for documents that the service would refuse, before anything is sent."""
     sizes = [len(json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")) for document in documents]
     for document, size in zip(documents, sizes, strict=True):
         if size > MAX_DOCUMENT_BYTES:

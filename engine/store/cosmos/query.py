@@ -1,9 +1,9 @@
 """Queries over all executions, page by page, and over one partition.
 
-A page of executions ends where the next one begins: a continuation holds the last value of the field that orders them
-and the executions of this page which have that very value, so that ties are neither lost nor given twice. The SDK can't
-continue a query that merges partitions in order, and a page of it has no snapshot to continue in: an execution that
-changes in between may move.
+The SDK can't continue an ordered query over several partitions. So this file makes its own continuation: the last value
+of the field that orders the page, and the ids of the page's executions that have this value. The next page starts at
+that value and leaves those executions out. No execution with the same value is lost or given twice. There is no
+snapshot: an execution that changes between two pages may move.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from engine.store.base import Filter, Page, parse_executions
 from engine.store.documents import EXEC, Document
 
 ALL_BUT_EXEC = f"SELECT * FROM c WHERE c.id != '{EXEC}' AND (c.id < 'history::' OR c.id >= @first)"
-"""What `load` reads: `channel::`, `child::` and `deferred::` come before `history::`; `input` and `output` after it."""
+"""What `load` reads. The ids `channel::`, `child::` and `deferred::` sort before `history::`, `input` and `output`
+after."""
 ALL_IDS = "SELECT VALUE c.id FROM c"
 
 MAX_PAGE = 1_000
-"""Items that the service is asked for at a time."""
+"""Items in one page of the service."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """A query for executions, ordered `by` one indexed field. `where` are conditions, all of which must hold."""
+    """A query for executions. It is ordered `by` one indexed field. All conditions of `where` must hold."""
 
     by: str
     descending: bool
@@ -56,7 +57,7 @@ class Selection:
         return cls("createdAt", True, where, parameters)
 
     async def page(self, container: ContainerProxy, limit: int, continuation: str | None) -> Page:
-        """The next `limit` executions. Raises what a request may raise; InvalidInput for a continuation of another
+        """The next `limit` executions. Raises what a request may raise, and InvalidInput for a continuation of another
         kind of query."""
         after, seen = self._read(continuation)
         rows: dict[str, Document] = {}
@@ -67,7 +68,7 @@ class Selection:
         ):
             if document[self.by] == after and document["executionId"] in seen:
                 continue
-            # The SDK may give a document twice when its physical partition splits meanwhile.
+            # The SDK may give a document twice if its physical partition splits during the query.
             rows.setdefault(document["executionId"], document)
             if len(rows) == limit:
                 break
@@ -115,8 +116,8 @@ async def partition_page(
     """One page of a query in one partition: its items, the token of the next page, and the answer's headers. Raises
     what a request may raise.
 
-    The token is taken from the answer itself: the SDK's pager takes it from the headers of whatever its client was
-    last answered.
+    The token comes from this answer's headers. The SDK's own pager takes it from the last answer that its client
+    received, which may be another request's.
     """
     headers: dict[str, Any] = {}
 

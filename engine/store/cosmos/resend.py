@@ -1,18 +1,18 @@
-"""What an error of Cosmos DB means, and the one policy by which requests are sent again.
+"""What an error of Cosmos DB means, and the policy for sending a request again.
 
-The SDK's own repetitions are switched off where they hide what happened: it would send a write again after a lost
-answer, and report the conflict with its own first try (see `cosmos_client`). Here a write may be sent again because
-every write is guarded by an etag, a create or a predicate: a repetition of one that landed is refused, and the store
-then reads back and recognises its own `writeId`.
+The SDK would repeat a write after a lost answer, and report a conflict with its own first try. That is switched off
+(see `client.py`). This file may repeat a write, because an etag, a create or a predicate guards every write. If the
+first try landed, the service refuses the repetition. The store then reads the document back and finds its own
+`writeId`.
 
-Sent again are: 429 (not before the time that the service asks for), 449, 408, 410, 404 of a replica that isn't as far
-as the session (sub-status 1002), 403 of a region that is no longer the account's (3, 1008), 500, 502, 503, 504, lost
-connections and answers that don't come in time. All else is final.
+The policy sends a request again after: 429 (not before the time that the service asks for), 449, 408, 410, 500, 502,
+503, 504, a 404 of a replica that is behind the session (sub-status 1002), a 403 of a region that no longer serves the
+account (3, 1008), a lost connection, and an answer that doesn't come in time. Every other error is final.
 
-Limits: at most ATTEMPTS sends, none of them later than BUDGET seconds after the first, and none longer than PATIENCE.
-Between two sends passes a random time of up to FIRST seconds, doubled each time up to LONGEST; after a 429, at least
-what the service asked for. A service that asks for more than what is left of the budget is not waited for. After that
-the store raises Unavailable.
+Limits: at most ATTEMPTS sends. No send starts later than BUDGET seconds after the first, and none takes longer than
+PATIENCE. Between two sends the policy waits a random time of up to FIRST seconds. FIRST doubles each time, up to
+LONGEST. After a 429 the policy waits at least as long as the service asked for. If that is longer than the rest of the
+budget, or if a limit is reached, the store raises Unavailable.
 """
 
 from __future__ import annotations
@@ -35,23 +35,24 @@ T = TypeVar("T")
 
 ATTEMPTS = 10
 BUDGET = 20.0
-"""Seconds: shorter than a lease, so that whoever holds one learns in time, as a rule, that it can't write. A last send
-may take PATIENCE beside that; whoever comes back so late is kept out by etags and by the seal, not by time."""
+"""Seconds. The budget is shorter than a lease, so that a driver usually learns in time that it can't write. The last
+send may take PATIENCE more. Etags and the seal stop a driver that comes back so late; time alone wouldn't."""
 FIRST = 0.05
 LONGEST = 2.0
 PATIENCE = 30.0
-"""Seconds that one send may take, whatever the SDK does in it: for a region that moved it looks for two minutes, and
-where the partitions themselves can't be read it may wait for its own lock for ever."""
+"""Seconds that one send may take. The SDK may search two minutes for a region that moved. If it can't read the
+partitions, it may wait for its own lock for ever."""
 
 ERRORS: tuple[type[Exception], ...] = (AzureError, aiohttp.ClientError, TimeoutError, OSError)
 """What a request may raise."""
 _STUMBLES: tuple[type[Exception], ...] = (KeyError, TypeError)
-"""What the SDK (4.17) raises where it stumbles over what the service answered: a KeyError when it forgets the session
-token of a container, at a 404/1002, and has none; a TypeError when the partitions can't be read."""
+"""What the SDK (4.17) raises when it can't handle an answer: a KeyError at a 404/1002 if it holds no session token of
+the container, a TypeError if it can't read the partitions."""
 
 _AGAIN = frozenset({408, 410, 429, 449, 500, 502, 503, 504})
 _AGAIN_FOR = frozenset({(404, 1002), (403, 3), (403, 1008)})
-"""With these sub-statuses: the session isn't available, no writes in this region, no such account in this region."""
+"""These sub-statuses mean: the session isn't available, the region takes no writes, the region doesn't serve the
+account."""
 _OWNER_NOT_FOUND = 1003
 
 
@@ -70,7 +71,7 @@ class Meaning(enum.Enum):
 
 @dataclass(frozen=True)
 class Trouble:
-    """An error of a request, understood. `wait`: the seconds that the service asked for."""
+    """An error of a request, with its meaning. `wait` is the time in seconds that the service asked for."""
 
     meaning: Meaning
     text: str
@@ -125,17 +126,18 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Resend:
-    """The policy. `sleep` and `clock` (seconds of any origin) are handed in by tests, which then wait for nothing."""
+    """The policy. Tests pass their own `sleep`, `clock` (seconds from any origin) and `random` (0 to 1)."""
 
     attempts: int = ATTEMPTS
     budget: float = BUDGET
     patience: float = PATIENCE
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
-    chance: Callable[[], float] = random.random
+    random: Callable[[], float] = random.random
 
     async def __call__(self, what: str, send: Callable[[], Awaitable[T]]) -> T:
-        """What `send` gives, asked as often as the policy allows. Raises StoreError, or TooLarge."""
+        """The result of `send`, which is called as often as the policy allows. `what` says in errors what was being
+        done. Raises StoreError or TooLarge."""
         start = self.clock()
         for number in range(1, self.attempts + 1):
             try:
@@ -145,12 +147,12 @@ class Resend:
                 if not _is_known(error):
                     raise
                 trouble = Trouble.of(error)
-                pause = trouble.wait + self.chance() * min(FIRST * 2 ** (number - 1), LONGEST)
+                pause = trouble.wait + self.random() * min(FIRST * 2 ** (number - 1), LONGEST)
                 late = self.clock() + pause > start + self.budget
                 if trouble.meaning is not Meaning.AGAIN or number == self.attempts or late:
                     raise trouble.as_error(what) from error
             await self.sleep(pause)
-            if self.clock() > start + self.budget:  # the process stood still
+            if self.clock() > start + self.budget:  # the process was frozen
                 raise trouble.as_error(what)
         raise AssertionError("unreachable")
 

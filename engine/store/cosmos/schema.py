@@ -1,8 +1,8 @@
-"""The database and the containers in Cosmos DB: the one definition, which the emulator's set-up uses and the
-infrastructure is compared with.
+"""The one definition of the database and its containers. `init.py` creates them from it, and a test compares the
+infrastructure with it.
 
-What is indexed is what is asked for: `dueAt` by the sweep, the others by lists. `id` is always indexed. Payloads,
-results, events and everything else are not: an index of what nobody queries is paid for with each write.
+Only the fields that queries use are indexed: `dueAt` for the sweep, the others for lists. Cosmos DB always indexes
+`id`. Payloads, results and events aren't indexed, because every write pays for its indexes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DATABASE = "workflows"
 CONTAINER = "executions"
 """The container's name, unless a setting says otherwise."""
 LEASES = "leases"
-"""The container beside it in which readers of the change feed keep how far they are."""
+"""The container in which readers of the change feed store how far they have come."""
 
 PARTITION_KEY = "/executionId"
 LEASES_PARTITION_KEY = "/id"
@@ -26,7 +26,7 @@ INDEXING_POLICY: dict[str, Any] = {
     "excludedPaths": [{"path": "/*"}],
 }
 DEFAULT_TTL = -1
-"""Nothing expires by itself, but an item may say when it should (`ttl`)."""
+"""Documents don't expire, unless a document has a `ttl` of its own."""
 
 MAX_DOCUMENT_BYTES = 2_000_000
 """Of one document as JSON. The service takes 2 MiB (https://learn.microsoft.com/azure/cosmos-db/concepts-limits); the

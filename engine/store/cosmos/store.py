@@ -1,12 +1,12 @@
 """CosmosStore: the production store, one container of Cosmos DB.
 
 How each promise of `engine.store.base` is kept:
-1. One call is one item operation or one transactional batch. Only `purge` may take several: see `cosmos_purge`.
-2. `replace` and `commit` go under IfMatch, creates are creates, signals ride with a create or behind a predicate: a
-   request that is repeated changes nothing.
-3. Each call marks its documents with a `writeId` of its own. When a write is refused, the store reads back what stands
-   there. If that has this `writeId`, it is the call's own first try, whose answer was lost.
-4. What an answer says of the session goes with the next reads of the execution (`cosmos_sessions`).
+1. One call is one item operation or one transactional batch. Only `purge` may need several: see `purge.py`.
+2. `replace` and `commit` send If-Match. Creates never overwrite. A signal shares its batch with a create, an interrupt
+   has a predicate. So a repeated request changes nothing.
+3. Each call writes its own `writeId` into its documents. When a write is refused, the store reads the document back. If
+   the document has this `writeId`, the call's own first try wrote it, and only the answer was lost.
+4. The session token of each answer goes with the next reads of the execution (`sessions.py`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from engine.store.feed import ChangeFeed
 
 
 class CosmosStore:
-    """A store in the account's container. It is opened by the first call, in whose event loop it is then used.
+    """A store in the account's container. The first call opens it; it then belongs to that call's event loop.
 
-    `usage` counts what is asked of the account.
+    `usage` counts requests and request units.
     """
 
     def __init__(self, account: CosmosAccount, retry: Resend | None = None) -> None:
@@ -56,8 +56,8 @@ class CosmosStore:
             else:
                 etag = (await self._create_both(written, _marked(input)))[0]["eTag"]
         except Taken:
-            # What a lost try of this call created, and others changed since, looks like a stranger's. That is no loss:
-            # the caller then takes what there is, and this is it.
+            # If a lost try of this call created the document, and others have changed it since, it looks like someone
+            # else's. That does no harm: the caller then reads the document, and it is the right one.
             found = await self._items.find("read back", execution.execution_id, EXEC)
             if found is None or found.get("writeId") != written["writeId"]:
                 raise
@@ -101,14 +101,15 @@ class CosmosStore:
         written = _marked(execution)
         operations = [*map(Operation.create, created), Operation.replace(written, execution.etag)]
         try:
-            # A Conflict needs no look: with the creates of an own first try in place, they would be refused before it.
+            # After a Conflict nothing needs to be read back: if a first try of this call had landed, its creates would
+            # be refused first, as Taken.
             etag = (await self._items.batch("commit", execution.execution_id, operations))[-1]["eTag"]
         except Taken:
             if not await self._is_own(created[0]):
                 raise
             found = await self._items.find("read back", execution.execution_id, EXEC)
-            # If someone changed it since, the version that was written has no etag any more: the old one makes the next
-            # write of it a Conflict, as it has to be.
+            # If someone has changed the document since, the etag of the written version is unknown. The old etag makes
+            # the caller's next write a Conflict, as it must be.
             landed = found is not None and found.get("writeId") == written["writeId"]
             etag = found["_etag"] if found and landed else execution.etag
         return _execution(written, etag)
@@ -119,10 +120,10 @@ class CosmosStore:
         changes = patches.operations(woken, created["writeId"])
         wake = Operation.patch(EXEC, changes, predicate=patches.predicate(woken.guard))
         try:
-            # The exec document first: that there is none, or that it is complete, goes before that the item exists.
+            # The exec document comes first in the batch, so that Missing and Conflict win over Taken.
             done = await self._items.batch("signal", item.execution_id, [wake, Operation.create(created)])
         except (Taken, Conflict) as error:
-            # Complete may also be what became of it after a first try of ours.
+            # A first try of this call may have landed, and the execution may have ended since.
             if not await self._is_own(created, missing_is_old=isinstance(error, Taken)):
                 raise
             return await self.read(item.execution_id)
@@ -137,12 +138,13 @@ class CosmosStore:
         try:
             patched = await self._items.patch("interrupt", execution_id, EXEC, changes, predicate=predicate)
         except Conflict:
-            # Interrupted or complete: neither is ever undone, so a version that is neither is old.
+            # The predicate refused, so the execution is interrupted or complete. Neither is ever undone. A version that
+            # is neither is old.
             def is_old(found: Document | None) -> bool:
                 return found is not None and found["status"] == "running" and not found["interrupted"]
 
             found = await self._items.read_back(execution_id, EXEC, is_old)
-            if found is None:  # what stands there later is a fresh run, which nobody asked to interrupt
+            if found is None:  # a later document would be a new run, which nobody asked to interrupt
                 raise Missing(f"execution {execution_id} was purged meanwhile") from None
             patched = found
         return Execution.from_document(patched)
@@ -178,7 +180,7 @@ class CosmosStore:
         )
 
     async def _is_own(self, created: Document, missing_is_old: bool = True) -> bool:
-        """Whether a document that is only ever created is the one that this call sent."""
+        """Whether this call created the document. For documents that are created once and never changed."""
         found = await self._items.read_back(
             created["executionId"], created["id"], lambda found: found is None and missing_is_old
         )
@@ -186,7 +188,7 @@ class CosmosStore:
 
 
 def _marked(record: Record) -> Document:
-    """The document to write, with a `writeId` of this call's own."""
+    """The document to write, with a new `writeId`."""
     return {**record.to_document(), "writeId": uuid.uuid4().hex}
 
 

@@ -1,16 +1,16 @@
-"""What a store has asked of its account: requests and request units, by operation."""
+"""Counts a store's requests and request units, by operation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 METADATA = "metadata"
-"""Requests of the SDK about the account, the container and its partitions; they cost next to nothing."""
+"""The SDK's own requests about the account, the container and its partitions. They cost almost nothing."""
 
 
 @dataclass
 class OperationUsage:
-    """Of one operation: HTTP requests sent, those of them that were refused or never answered, request units paid."""
+    """The counters of one operation. `failed` counts requests that were refused or got no answer."""
 
     requests: int = 0
     failed: int = 0
@@ -19,8 +19,8 @@ class OperationUsage:
 
 @dataclass
 class Usage:
-    """Counters that only grow. An operation is a method of the store; `read back` is the look at what stands after a
-    refused write, and `metadata` the SDK's own requests."""
+    """Counters that only grow. Most operations are methods of the store. `read back` is the read after a refused write.
+    `metadata` are the SDK's own requests."""
 
     operations: dict[str, OperationUsage] = field(default_factory=dict)
 
@@ -35,9 +35,9 @@ class Usage:
         return round(sum(one.request_units for one in self.operations.values()), 2)
 
     def of(self, operation: str) -> OperationUsage:
-        """The counters of an operation, which are 0 before its first request."""
+        """The counters of an operation. They are 0 before its first request."""
         return self.operations.setdefault(operation, OperationUsage())
 
     def clear(self) -> None:
-        """Count from here."""
+        """Start again from 0."""
         self.operations.clear()

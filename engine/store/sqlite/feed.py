@@ -1,7 +1,7 @@
 """The change feed of a SqliteStore: every document's latest version, in the order of its `seq`.
 
-A continuation is the `seq` of the last document that was handed over. Writers of the store take turns, so a
-document never appears behind a continuation that was given out.
+A continuation is the `seq` of the last document that was handed over. Writers of the store take turns, so no document
+can appear later with a smaller `seq`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ CREATE TABLE IF NOT EXISTS feed_leases (
 
 
 class Run(Protocol):
-    """Executes work on the store's connection, in one transaction that no other writer overlaps."""
+    """Runs `work` on the store's connection, in one transaction. No other writer runs at the same time."""
 
     def __call__(self, work: Callable[[sqlite3.Connection], T], /) -> Awaitable[T]: ...
 
 
 class SqliteFeed:
-    """The change feed of `ranges` ranges over the store's tables; `run` executes a transaction of the
-    store, and raises the store's errors."""
+    """The change feed over the store's tables, in `ranges` ranges. `run` runs a transaction of the store, and raises
+    the store's errors."""
 
     def __init__(self, run: Run, ranges: int) -> None:
         self._run, self._ranges = run, ranges
@@ -79,12 +79,12 @@ class SqliteFeed:
             return db.execute(query, (int(range), start, limit)).fetchall()
 
         rows = await self._run(work)
-        # Decoded here, on the caller's thread: the store's own has others waiting for it.
+        # Decoded on the caller's thread, because other calls wait for the store's thread.
         documents = [{**json.loads(body), "_lsn": seq} for body, seq in rows]
         return documents, str(rows[-1][1] if rows else start)
 
     async def _prepare(self) -> None:
-        """Makes the table of leases, with a row for each range, unless this object has done so before."""
+        """Create the table of leases, with a row for each range, once."""
         if self._is_ready:
             return
 

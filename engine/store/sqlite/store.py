@@ -1,8 +1,8 @@
 """SqliteStore: the embedded store, one file (or `:memory:`), for the local host and for tests.
 
 It keeps the promises of `engine.store.base` with one table of JSON documents. Every method is one transaction on the
-store's own thread; several processes may share a file (WAL, with `BEGIN IMMEDIATE` before each write). A commit
-survives the end of the process at any moment; the last ones may be lost when the machine itself loses power.
+store's own thread. Several processes may share a file (WAL, with `BEGIN IMMEDIATE` before each write). A commit
+survives the death of the process at any moment. If the machine loses power, the last commits may be lost.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from engine.store.sqlite.feed import SqliteFeed
 T = TypeVar("T")
 
 MAX_DOCUMENT_BYTES = 2_000_000
-"""As large as an item of Cosmos DB may be, so that nothing works here only."""
+"""The limit of Cosmos DB, so that no program works on SQLite only."""
 FEED_RANGES = 4
-"""Ranges of the change feed that local hosts share."""
+"""Ranges of the change feed, which devhosts share."""
 BUSY_SECONDS = 30
-"""How long a transaction waits for another process to finish its own."""
+"""Seconds that a transaction waits for another process to finish its own."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (
@@ -58,7 +58,7 @@ INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM sequence);
 
 
 class SqliteStore:
-    """A store in one SQLite file. `path` is that file's, or `:memory:`."""
+    """A store in one SQLite file. `path` names the file, or is `:memory:`."""
 
     def __init__(self, path: str | Path = ":memory:") -> None:
         self._path = str(path)
@@ -152,7 +152,7 @@ class SqliteStore:
             current = _read(db, execution.execution_id)
             if current.etag != execution.etag:
                 raise Conflict(f"execution {execution.execution_id} changed since it was read")
-            transitions.mark_for_purge(current).apply(current)  # the mark itself isn't needed: this is one transaction
+            transitions.mark_for_purge(current).apply(current)  # only its guard matters: this is one transaction
             db.execute("DELETE FROM documents WHERE execution_id = ?", (execution.execution_id,))
 
         await self._write(work)
@@ -238,7 +238,8 @@ class SqliteStore:
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
-    """Change a new file to WAL. Here SQLite doesn't wait for another process that does the same: it refuses at once."""
+    """Switch a new file to WAL. If another process does so at the same time, SQLite refuses at once; this tries
+    again."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:

@@ -48,8 +48,8 @@ async def new_store(
     """Makes stores, each with a client of its own, as every process has one."""
     stores: list[CosmosStore] = []
 
-    def make(*, read_timeout: float = 10.0, chance: float = 0.0) -> CosmosStore:
-        stores.append(CosmosStore(account(double, read_timeout), time.retry(chance)))
+    def make(*, read_timeout: float = 10.0, random: float = 0.0) -> CosmosStore:
+        stores.append(CosmosStore(account(double, read_timeout), time.retry(random)))
         return stores[-1]
 
     yield make

@@ -32,9 +32,9 @@ class Time:
     def clock(self) -> float:
         return sum(self.slept)
 
-    def retry(self, chance: float = 0.0) -> Resend:
-        """The store's policy in this time. `chance` is what its dice show, from 0 to 1."""
-        return Resend(sleep=self.sleep, clock=self.clock, chance=lambda: chance)
+    def retry(self, random: float = 0.0) -> Resend:
+        """The store's policy in this time. `random` is the number that it draws, from 0 to 1."""
+        return Resend(sleep=self.sleep, clock=self.clock, random=lambda: random)
 
 
 def set_up(double: CosmosDouble, name: str = CONTAINER) -> Container:

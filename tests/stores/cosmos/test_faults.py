@@ -189,8 +189,8 @@ async def test_nor_is_an_answer_that_is_late(
     await store.close()
 
 
-async def test_pauses_grow_by_chance(new_store: Callable[..., CosmosStore], double: CosmosDouble, time: Time):
-    store = new_store(chance=1.0)
+async def test_pauses_are_random_and_grow(new_store: Callable[..., CosmosStore], double: CosmosDouble, time: Time):
+    store = new_store(random=1.0)
     double.faults.add(Answer(449), kind="item", times=None)
     with pytest.raises(Unavailable):
         await store.append(chunk())

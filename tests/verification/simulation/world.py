@@ -262,7 +262,7 @@ class Wire:
         self._world = world
         self._node = node
         self._rng = world.random(f"wire {node}")
-        self.retry = Resend(sleep=asyncio.sleep, clock=world.loop.time, chance=self._rng.random)
+        self.retry = Resend(sleep=asyncio.sleep, clock=world.loop.time, random=self._rng.random)
 
     async def send(self, operation: str, key: str, effect: Callable[[], T]) -> T:
         world, node, run = self._world, self._node, RUN.get(None)
