@@ -14,6 +14,7 @@ import pytest
 from engine.cli import main
 from engine.cli.new import CannotLayOut, find_origin, lay_out
 from tests.deploy.package.conftest import ROOT, Installed
+from tests.deploy.package.ignore_rules import Rule, as_core_tools, as_gitignore
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,18 @@ def test_it_has_all_that_a_deployment_needs(installed: Installed, project: Path)
     lines = (project / "requirements.txt").read_text("utf-8").splitlines()
     assert lines[1:] == ["-c constraints.txt", "--find-links wheels", "durable-workflows==0.1.0"]
     assert [path.name for path in (project / "wheels").iterdir()] == [installed.wheel.name]
+
+
+@pytest.mark.parametrize("rule", [as_core_tools, as_gitignore])
+def test_its_package_is_the_app_and_the_engine(project: Path, rule: Rule) -> None:
+    """Its environment, its data and its tests stay at home, whoever reads .funcignore."""
+    files = {path.relative_to(project).as_posix() for path in project.rglob("*") if path.is_file()}
+    packed = rule(
+        (project / ".funcignore").read_text("utf-8"), files | {".venv/lib/pydantic/main.py", ".data/a.sqlite"}
+    )
+    top = {"constraints.txt", "function_app.py", "host.json", "requirements.txt", "wheels", "workflows"}
+    assert packed == {path for path in files if path.partition("/")[0] in top and "__pycache__" not in path}
+    assert {path.partition("/")[0] for path in packed} == top
 
 
 def test_files_of_this_repository_are_shared_and_not_written_twice(project: Path) -> None:
