@@ -66,6 +66,7 @@ MAY_USE: dict[str, set[str]] = {
     "engine/core/context.py": {"random", "uuid"},
     "engine/core/wind_up.py": {"asyncio"},
     "engine/core/retry.py": {"random"},
+    "engine/core/trace.py": {"sys"},
     "engine/core/declarations.py": {"asyncio"},
     "engine/core/authoring.py": {"asyncio", "logging", "random", "sys", "uuid"},
     "engine/store": {"pydantic", "asyncio", "logging", "uuid", "urllib"},
@@ -87,7 +88,7 @@ MAY_USE: dict[str, set[str]] = {
     "engine/driving/watchdog.py": {"asyncio", "logging", "sys", "threading", "time"},
     "engine/guard": {"sys"},
     "engine/boundary/functions.py": {"azure", "logging", "os"},
-    "engine/boundary": {"asyncio", "logging", "urllib", "uuid"},
+    "engine/boundary": {"pydantic", "asyncio", "logging", "urllib", "uuid"},
     "engine/testing": {"asyncio", "pathlib", "sys"},
     "engine/cli": {"pathlib", "shutil", "typer", "urllib"},
 }

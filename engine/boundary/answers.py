@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.boundary.shapes import ErrorShape
 from engine.boundary.status import Status
 from engine.ground.clock import isoformat
 from engine.ground.errors import (
@@ -26,6 +28,9 @@ from engine.ground.errors import (
 )
 from engine.values.error_records import ErrorRecord
 from engine.values.unseen import plain_json
+
+_OF_THE_PLATFORM = {"code", "clientId"}
+"""Query parameters in which the Functions host takes a key."""
 
 _log = logging.getLogger("engine")
 
@@ -118,16 +123,41 @@ def describe(status: Status) -> dict[str, Any]:
 
 def describe_error(error: ErrorRecord | None) -> dict[str, Any] | None:
     """An error as the outside sees it: without its traceback."""
-    if error is None:
-        return None
-    shown: dict[str, Any] = {"type": error.type, "message": error.message, "cause": describe_error(error.cause)}
-    if error.data is not None:
-        shown["data"] = plain_json(error.data)
-    if error.notes:
-        shown["notes"] = list(error.notes)
-    if error.exceptions:
-        shown["exceptions"] = [describe_error(inner) for inner in error.exceptions]
-    return {name: value for name, value in shown.items() if value is not None}
+    return None if error is None else ErrorShape.of(error).to_json()
+
+
+def check_query(request: Request, known: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse parameters that are not `known`, and values that are not among those given for them. Raises Problem."""
+    query = request.query
+    for name, values in known.items():
+        if values and query.get(name, values[0]) not in values:
+            raise invalid(f"{name} is {' or '.join(values)}, not {query[name][:80]!r}")
+    if unknown := sorted(query.keys() - known.keys() - _OF_THE_PLATFORM):
+        raise invalid(f"{unknown[0][:80]!r} is not one of {', '.join(known) or 'the parameters: it takes none'}")
+    for name, text in query.items():
+        if text != text.encode("utf-8", "replace").decode():
+            raise invalid(f"{name} holds half a character")
+
+
+def numbered(request: Request, name: str, usual: int, most: int) -> int:
+    """A whole number from 1 to `most` in the query; `usual` if there is none. Raises Problem."""
+    text = request.query.get(name, str(usual))
+    if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= most:
+        raise invalid(f"{name} is a number from 1 to {most}, not {text[:20]!r}")
+    return int(text)
+
+
+def continued(request: Request) -> int:
+    """Where the answer before ended, as its continuation says. Raises Problem."""
+    text = request.query.get("continuation", "0")
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise invalid("the continuation is not from an answer before")
+    return int(text)
+
+
+def invalid(detail: str) -> Problem:
+    """The problem of a request that makes no sense."""
+    return Problem(400, "The request is not valid", detail)
 
 
 def base(url: str) -> str:

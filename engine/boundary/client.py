@@ -158,6 +158,10 @@ class Client:
         """How an execution stands. Raises UnknownExecution."""
         return await self._requests.poll(_id(execution))
 
+    async def read(self, execution: str | Handle[Any]) -> Execution:
+        """The stored document of an execution. Raises UnknownExecution, and InvalidInput for a malformed id."""
+        return await self._requests.read(_id(execution))
+
     async def wait(self, execution: str | Handle[Any], timeout: float | timedelta | None = None) -> Status:
         """The status of an execution once it has ended, or as it stands after `timeout` (seconds, or a timedelta), or
         when this process is about to be closed. Raises UnknownExecution."""

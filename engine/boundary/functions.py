@@ -16,7 +16,7 @@ import os
 
 import azure.functions as func
 
-from engine.boundary import http
+from engine.boundary import history, http
 from engine.boundary.answers import Request, Response
 from engine.boundary.runtime import Runtime
 
@@ -29,6 +29,7 @@ def blueprint(runtime: Runtime) -> func.Blueprint:
     _keep_warnings()
     triggers = func.Blueprint()  # type: ignore[no-untyped-call]
     _add_executions(triggers, runtime)
+    _add_history(triggers, runtime)
     _add_values(triggers, runtime)
     _add_driving(triggers, runtime)
     return triggers
@@ -76,6 +77,25 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
     async def health(req: func.HttpRequest) -> func.HttpResponse:
         """Say whether the store answers, and whether executions are late or wait for a person."""
         return _response(await http.health(runtime))
+
+
+def _add_history(triggers: func.Blueprint, runtime: Runtime) -> None:
+    """The routes that tell what executions did and wait for."""
+
+    @triggers.route("executions/{id}/history", methods=["GET"])
+    async def read_history(req: func.HttpRequest) -> func.HttpResponse:
+        """The events of an execution."""
+        return _response(await history.history(runtime, _request(req), req.route_params["id"]))
+
+    @triggers.route("executions/{id}/steps", methods=["GET"])
+    async def read_steps(req: func.HttpRequest) -> func.HttpResponse:
+        """What an execution's code asked for, and waits for now."""
+        return _response(await history.steps(runtime, _request(req), req.route_params["id"]))
+
+    @triggers.route("executions/{id}/family", methods=["GET"])
+    async def read_family(req: func.HttpRequest) -> func.HttpResponse:
+        """The parents and children of an execution."""
+        return _response(await history.family(runtime, _request(req), req.route_params["id"]))
 
 
 def _add_values(triggers: func.Blueprint, runtime: Runtime) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import get_args
+from typing import Any, get_args
 
-from engine.boundary.answers import Problem, Request, Response, answered, base, describe
+from engine.boundary.answers import Problem, Request, Response, answered, base, check_query, describe, numbered
 from engine.boundary.client import Client
+from engine.boundary.history import pending
 from engine.boundary.runtime import Runtime
 from engine.boundary.status import Status
 from engine.core.declarations import Deferred
@@ -40,10 +40,6 @@ _LISTED: dict[str, tuple[str, ...]] = {
     "continuation": (),
 }
 """What a list may be asked by, and the values that there are."""
-_OF_THE_PLATFORM = {"code", "clientId"}
-"""Query parameters in which the Functions host takes a key."""
-
-_log = logging.getLogger("engine")
 
 
 async def start(runtime: Runtime, request: Request, name: str) -> Response:
@@ -67,13 +63,16 @@ async def start(runtime: Runtime, request: Request, name: str) -> Response:
 
 
 async def poll(runtime: Runtime, request: Request, execution_id: str) -> Response:
-    """GET executions/{id}: how it stands. `?wait=SECONDS` answers when it has ended, or then."""
+    """GET executions/{id}: how it stands. `?wait=SECONDS` answers when it has ended, or then. `?pending=true` adds what
+    it waits for now."""
 
-    async def work(client: Client) -> Status:
-        wait = _wait(request)
-        return await client.wait(execution_id, wait) if wait else await client.status(execution_id)
+    async def work() -> Response:
+        wait, client = _wait(request), runtime.client
+        status = await client.wait(execution_id, wait) if wait else await client.status(execution_id)
+        more = {} if request.query.get("pending", "false") == "false" else await pending(runtime, execution_id)
+        return _answer(request, status, 200, more)
 
-    return await answered(lambda: _with(runtime, request, work))
+    return await answered(work)
 
 
 async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Response:
@@ -114,22 +113,11 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
 
     async def work() -> Response:
         query = request.query
-        for name, values in _LISTED.items():
-            if values and query.get(name, values[0]) not in values:
-                detail = f"{name} is {' or '.join(values)}, not {query[name][:80]!r}"
-                raise Problem(400, "The request is not valid", detail)
-        if unknown := sorted(query.keys() - _LISTED.keys() - _OF_THE_PLATFORM):
-            detail = f"{unknown[0][:80]!r} is not one of {', '.join(_LISTED)}"
-            raise Problem(400, "The request is not valid", detail)
-        for name, text in query.items():
-            if not _is_storable(text):
-                raise Problem(400, "The request is not valid", f"{name} holds half a character")
-        limit = query.get("limit", "50")
-        if not re.fullmatch("[0-9]{1,3}", limit) or not 1 <= int(limit) <= 500:
-            raise Problem(400, "The request is not valid", f"limit is a number from 1 to 500, not {limit[:20]!r}")
+        check_query(request, _LISTED)
+        limit = numbered(request, "limit", 50, 500)
         stuck = query.get("stuck") == "true"
         filter = Filter(query.get("workflow"), query.get("status"), query.get("outcome"), stuck)
-        page = await runtime.client.list(filter, int(limit), _from_url(query.get("continuation")))
+        page = await runtime.client.list(filter, limit, _from_url(query.get("continuation")))
         described = [describe(status) for status in page.executions]
         body = {"executions": described} | ({"continuation": _for_url(page.continuation)} if page.continuation else {})
         return Response(200, json.dumps(body, ensure_ascii=False), {"Content-Type": "application/json"})
@@ -240,22 +228,23 @@ def _from_url(continuation: str | None) -> str | None:
         raise Problem(400, "The request is not valid", "the continuation is not from an answer before") from None
 
 
-def _is_storable(text: str) -> bool:
-    """Lone surrogates can't be written as UTF-8."""
-    return text == text.encode("utf-8", "replace").decode()
-
-
-def _answer(request: Request, status: Status, code: int) -> Response:
+def _answer(request: Request, status: Status, code: int, more: Mapping[str, Any] | None = None) -> Response:
     location = f"{base(request.url)}/executions/{status.execution_id}"
     headers = {"Content-Type": "application/json"}
     if code == 202:
         headers |= {"Location": location, "Retry-After": "1"}
-    return Response(code, json.dumps(describe(status) | {"links": _links(location)}, ensure_ascii=False), headers)
+    return Response(
+        code, json.dumps(describe(status) | dict(more or {}) | {"links": _links(location)}, ensure_ascii=False), headers
+    )
 
 
 def _links(location: str) -> dict[str, str]:
     return {
         "self": location,
+        "pending": f"{location}?pending=true",
+        "history": f"{location}/history",
+        "steps": f"{location}/steps",
+        "family": f"{location}/family",
         "interrupt": f"{location}/interrupt",
         "resume": f"{location}/resume",
         "terminate": f"{location}/terminate",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from engine.core.commands import Command, DropActivity, DropChild, StartActivity, StartChild
 from engine.core.loop import DurableFuture
@@ -22,10 +22,19 @@ Answer = tuple[Any, BaseException | None]
 """What a step brings to the code: a value, or an exception."""
 
 
+class Watcher(Protocol):
+    """Who hears of each step that opens or closes."""
+
+    def step_opened(self, step: Step) -> None: ...
+
+    def step_closed(self, step: Step, how: Literal["resolved", "dropped"]) -> None: ...
+
+
 class StepTable:
     """The open steps of one run, by kind and id."""
 
     def __init__(self) -> None:
+        self.watcher: Watcher | None = None
         self.activities: dict[str, ActivityStep] = {}
         self.timers: dict[str, TimerStep] = {}
         self.deferreds: dict[str, DeferredStep] = {}
@@ -68,6 +77,8 @@ class StepTable:
     def open(self, step: Step) -> None:
         """The code waits for `step` from now on."""
         self.of_kind(step.kind)[step.id] = step
+        if self.watcher is not None:
+            self.watcher.step_opened(step)
         self.start(step)
         if isinstance(step, ChildStep) and (step.abandon or not step.waits):
             self._outliving.add(step.execution_id)
@@ -86,10 +97,15 @@ class StepTable:
     def resolve(self, step: Step) -> None:
         """An event brought the end of `step`."""
         del self.of_kind(step.kind)[step.id]
+        if self.watcher is not None:
+            self.watcher.step_closed(step, "resolved")
 
     def drop(self, step: Step) -> None:
         """The code has stopped waiting for `step`. Nothing happens if an event resolved it before."""
-        match self.of_kind(step.kind).pop(step.id, None):
+        open = self.of_kind(step.kind).pop(step.id, None)
+        if open is not None and self.watcher is not None:
+            self.watcher.step_closed(step, "dropped")
+        match open:
             case ActivityStep() as dropped:
                 self._commands.append((DropActivity, dropped))
             case ChildStep() as dropped:

@@ -168,7 +168,7 @@ async def test_the_limit_of_a_page_is_that_of_a_list() -> None:
     for limit, status in ((most, 200), (most + 1, 400)):
         asked = http.Request("https://app/api/executions", query={"limit": str(limit)})
         assert (await http.list_executions(runtime, asked)).status == status
-    assert f'query.get("limit", "{usual}")' in (ROOT / "engine/boundary/http.py").read_text("utf-8")
+    assert f'numbered(request, "limit", {usual}, ' in (ROOT / "engine/boundary/http.py").read_text("utf-8")
     await runtime.close()
 
 

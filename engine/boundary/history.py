@@ -1,0 +1,202 @@
+"""The routes that tell what an execution did and waits for: its history, its steps, its family."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from engine.boundary.answers import Request, Response, answered, check_query, continued, numbered
+from engine.boundary.family import find_family
+from engine.boundary.inspection import Inspection, inspect
+from engine.boundary.runtime import Runtime
+from engine.boundary.schemas import schema_of
+from engine.boundary.shapes import (
+    ChildShape,
+    ErrorShape,
+    EventShape,
+    HistoryShape,
+    LineShape,
+    Shape,
+    StepShape,
+    StepsShape,
+    ValueShape,
+)
+from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, Step, TimerStep
+from engine.core.trace import Asked
+from engine.ground.errors import Missing
+from engine.store.base import Store
+from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
+
+MAX_PAGE = 1_000
+"""Events or steps in one answer."""
+MAX_CHILDREN = 100
+"""Children whose state is looked up for one answer."""
+
+
+async def history(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    """GET executions/{id}/history: the events in order, the oldest first. `?limit=` and `?continuation=` page;
+    `?values=full` shows large values whole."""
+
+    async def work() -> Response:
+        check_query(request, {"values": ("short", "full"), "limit": (), "continuation": ()})
+        limit, start = numbered(request, "limit", 200, MAX_PAGE), continued(request)
+        seen = await _inspected(runtime, execution_id)
+        whole = request.query.get("values") == "full"
+        asked = {(one.kind, one.step, one.ended): one for one in seen.asked}
+        page = [_event(number, event, asked, whole) for number, event in enumerate(seen.events, 1)][start:]
+        more = len(page) > limit
+        return _ok(
+            HistoryShape(
+                execution_id=execution_id,
+                payload=ValueShape.of(seen.payload, whole) if seen.payload is not None and not start else None,
+                length=len(seen.events),
+                events=page[:limit],
+                problem=seen.problem,
+                continuation=str(start + limit) if more else None,
+            )
+        )
+
+    return await answered(work)
+
+
+async def steps(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    """GET executions/{id}/steps: what the code asked for, in order, each since when and from which line of its source.
+    `?state=open` shows what it waits for now. `?limit=` and `?continuation=` page."""
+
+    async def work() -> Response:
+        check_query(request, {"state": ("all", "open"), "limit": (), "continuation": ()})
+        limit, start = numbered(request, "limit", 200, MAX_PAGE), continued(request)
+        seen = await _inspected(runtime, execution_id)
+        found = seen.open if request.query.get("state") == "open" else seen.asked
+        shown = await describe_steps(runtime.store, seen, found[start : start + limit])
+        more = str(start + limit) if len(found) > start + limit else None
+        return _ok(StepsShape(execution_id=execution_id, steps=shown, problem=seen.problem, continuation=more))
+
+    return await answered(work)
+
+
+async def family(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    """GET executions/{id}/family: the tree of children that this execution belongs to, from its first creator."""
+
+    async def work() -> Response:
+        check_query(request, {})
+        return _ok(await find_family(runtime.store, runtime.registry, await runtime.client.read(execution_id)))
+
+    return await answered(work)
+
+
+async def pending(runtime: Runtime, execution_id: str) -> dict[str, Any]:
+    """What an execution waits for now, as a poll with `?pending=true` shows it."""
+    seen = await _inspected(runtime, execution_id)
+    shown = await describe_steps(runtime.store, seen, seen.open[:MAX_PAGE])
+    described: dict[str, Any] = {"pending": [step.to_json() for step in shown]}
+    return described | ({"pendingProblem": seen.problem} if seen.problem else {})
+
+
+async def describe_steps(store: Store, seen: Inspection, asked: tuple[Asked, ...]) -> list[StepShape]:
+    """Steps as the outside sees them."""
+    failures = {event.step: event for event in seen.events if isinstance(event, AttemptFailed)}
+    waiting = [one.target for one in asked if isinstance(one.target, ChildStep)][:MAX_CHILDREN]
+    children = {step.execution_id: await _child(store, step) for step in waiting}
+    return [_step(one, seen, failures.get(one.step), children) for one in asked]
+
+
+async def _inspected(runtime: Runtime, execution_id: str) -> Inspection:
+    return await inspect(runtime.store, runtime.registry, await runtime.client.read(execution_id))
+
+
+async def _child(store: Store, step: ChildStep) -> ChildShape:
+    try:
+        child = await store.read(step.execution_id)
+    except Missing:
+        return ChildShape(execution_id=step.execution_id, workflow=step.workflow.name)
+    return ChildShape(
+        execution_id=child.execution_id,
+        workflow=child.workflow,
+        status=child.status,
+        outcome=child.outcome,
+        suspended=child.suspended,
+    )
+
+
+def _step(one: Asked, seen: Inspection, failed: AttemptFailed | None, children: Mapping[str, ChildShape]) -> StepShape:
+    shape = StepShape(
+        kind=one.kind,
+        step=one.step,
+        name=_name(one.target),
+        state=one.how,
+        since=one.at,
+        ended_at=_at(seen, one.ended),
+        stack=[LineShape.of(line) for line in one.lines],
+    )
+    match one.target:
+        case ActivityStep():
+            tries = failed.attempt if failed else 0
+            is_open = one.how == "open"
+            update: dict[str, Any] = {
+                "attempt": tries + 1,
+                "last_error": ErrorShape.of(failed.error) if failed else None,
+                "next_try_at": failed.retry_at if failed and is_open else None,
+            }
+        case TimerStep(due=due):
+            update = {"due_at": due}
+        case DeferredStep(deferred=deferred):
+            update = {"json_schema": schema_of(deferred.codec)}
+        case ChannelStep(channel=channel):
+            update = {"json_schema": schema_of(channel.codec)}
+        case ChildStep(execution_id=id):
+            update = {"child": children.get(id) or ChildShape(execution_id=id, workflow=_name(one.target))}
+        case _:
+            update = {}
+    return shape.model_copy(update=update)
+
+
+def _at(seen: Inspection, number: int | None) -> datetime | None:
+    return None if number is None else seen.events[number - 1].at if number else seen.execution.created_at
+
+
+def _name(step: Step) -> str:
+    match step:
+        case ActivityStep(activity=activity):
+            return activity.name
+        case DeferredStep(deferred=deferred):
+            return deferred.name
+        case ChannelStep(channel=channel):
+            return channel.name
+        case ChildStep(workflow=workflow):
+            return workflow.name
+        case _:
+            return step.id
+
+
+def _event(number: int, event: Event, asked: Mapping[Any, Asked], whole: bool) -> EventShape:
+    shape = EventShape(number=number, kind=event.kind, at=event.at)
+    match event:
+        case StepResolved():
+            one = asked.get((event.kind, event.step, number))
+            update: dict[str, Any] = {
+                "step": event.step,
+                "result": ValueShape.of(event.value, whole) if event.value is not None else None,
+                "error": ErrorShape.of(event.error) if event.error else None,
+            }
+            if one is not None:
+                update |= {
+                    "since": one.at,
+                    "duration_seconds": round((event.at - one.at).total_seconds(), 3),
+                    "stack": [LineShape.of(line) for line in one.lines],
+                    "child": one.target.execution_id if isinstance(one.target, ChildStep) else None,
+                }
+        case AttemptFailed():
+            error = ErrorShape.of(event.error)
+            update = {"step": event.step, "attempt": event.attempt, "retry_at": event.retry_at, "error": error}
+        case Takeover():
+            update = {"worker": event.worker}
+        case _:
+            update = {"step": getattr(event, "step", None)}
+    return shape.model_copy(update=update)
+
+
+def _ok(shape: Shape) -> Response:
+    return Response(200, json.dumps(shape.to_json(), ensure_ascii=False), {"Content-Type": "application/json"})

@@ -1,0 +1,103 @@
+"""What an execution has done and waits for now: its stored history, replayed through the code of this process.
+
+Rules:
+1. Reads only. No activity runs, nothing is claimed, and nothing is stored.
+2. The replay runs in a thread and within limits. What can't be replayed keeps its history, and says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import takewhile
+
+from engine.core.registry import Registry
+from engine.core.run import Run
+from engine.core.trace import Asked, Trace
+from engine.ground.errors import DecodingError, Fault
+from engine.store.base import Store
+from engine.store.documents import Chunk, Execution, of_run
+from engine.values.events import Event
+
+MAX_EVENTS = 50_000
+"""Events of a history that is replayed for an answer."""
+MAX_TIME = timedelta(seconds=10)
+"""How long a replay for an answer may take."""
+EVENTS_AT_A_TIME = 500
+"""Events that are decoded or replayed before other requests of the process get a turn."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """An execution with its history.
+
+    payload: JSON text.
+    events: the history; the first event has number 1.
+    asked: every step that the code asked for, as far as the replay went.
+    problem: why the replay stopped before the end of the history, or the history ends too early; None if all is well.
+    """
+
+    execution: Execution
+    payload: str | None
+    events: tuple[Event, ...]
+    asked: tuple[Asked, ...]
+    problem: str | None
+
+    @property
+    def open(self) -> tuple[Asked, ...]:
+        """What the code waits for now. Nothing, once the execution has ended."""
+        return () if self.execution.is_complete else tuple(one for one in self.asked if one.how == "open")
+
+
+async def inspect(store: Store, registry: Registry, execution: Execution) -> Inspection:
+    """Read and replay an execution. Raises StoreError."""
+    try:
+        loaded = await store.load(execution.execution_id)
+    except DecodingError as error:
+        return Inspection(execution, execution.payload, (), (), str(error))
+    payload = loaded.input.value if loaded.input else execution.payload
+    events, problem = await _decode(of_run(loaded.chunks, execution.run_id), execution)
+    asked, stopped = await _replay(registry, execution, payload or "null", events)
+    return Inspection(execution, payload, tuple(events), asked, problem or stopped)
+
+
+async def _decode(chunks: Sequence[Chunk], execution: Execution) -> tuple[list[Event], str | None]:
+    whole = [chunk for _, chunk in takewhile(lambda pair: pair[0] == pair[1].number, enumerate(chunks))]
+    events = list[Event]()
+    for number, chunk in enumerate(whole):
+        try:
+            events += chunk.decoded()
+        except DecodingError as error:
+            return events, str(error)
+        if number % 50 == 49:
+            await asyncio.sleep(0)
+    if len(whole) < execution.history_length:
+        return events, f"the history has {execution.history_length} documents, and {len(whole)} of them can be read now"
+    return events, None
+
+
+async def _replay(
+    registry: Registry, execution: Execution, payload: str, events: Sequence[Event]
+) -> tuple[tuple[Asked, ...], str | None]:
+    workflow = registry.find(execution.workflow, execution.version)
+    if workflow is None:
+        return (), f"this app has no workflow {execution.workflow} with version {execution.version}"
+    if len(events) > MAX_EVENTS:
+        return (), f"the history has {len(events):,} events: no more than {MAX_EVENTS:,} are replayed for an answer"
+    run = Run(workflow, execution.execution_id, payload, execution.created_at, execution.ancestors, execution.run_id)
+    trace = Trace(run)
+    try:
+        async with asyncio.timeout(MAX_TIME.total_seconds()):
+            await asyncio.to_thread(trace.begin)
+            for start in range(0, len(events), EVENTS_AT_A_TIME):
+                await asyncio.to_thread(trace.apply, events[start : start + EVENTS_AT_A_TIME])
+        problem = None
+    except TimeoutError:  # a thread may still be in the code: closing the run is left to that thread's end
+        return trace.asked, f"the replay took longer than {MAX_TIME.total_seconds():.0f} s"
+    except Fault as error:
+        problem = str(error)
+    asked = trace.asked  # before the run is closed: that drops all steps
+    await asyncio.to_thread(run.close)
+    return asked, problem

@@ -1,0 +1,22 @@
+"""JSON Schemas of the values that an app takes and gives, by the types that its code declares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import PydanticSchemaGenerationError, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+
+from engine.values.codec import Codec
+
+
+def schema_of(codec: Codec, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
+    """The JSON Schema of what `codec` takes from outside; an empty one, which allows everything, for a type that has
+    none."""
+    if codec.plain:
+        return {}
+    annotation: Any = codec.annotation
+    try:
+        return TypeAdapter(annotation).json_schema(ref_template=ref_template)
+    except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError):
+        return {}

@@ -1,0 +1,176 @@
+"""What answers look like in JSON: one model for each, which the API's description is made from as well.
+
+Rules:
+1. Names are camelCase, and what is not there is left out.
+2. Values are plain JSON data, as they stand in the store.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from engine.core.trace import Line
+from engine.ground.clock import Instant
+from engine.values.error_records import ErrorRecord
+from engine.values.unseen import plain_json
+
+MAX_INLINE = 4_096
+"""Characters of a value's JSON text that stand in a list of many."""
+
+
+class Shape(BaseModel):
+    """Base of all answers."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, validate_by_name=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """The answer as plain JSON data."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class ErrorShape(Shape):
+    """An error, without its traceback."""
+
+    type: str
+    message: str
+    data: Any = None
+    notes: list[str] | None = None
+    exceptions: list[ErrorShape] | None = None
+    """The errors of a group."""
+    cause: ErrorShape | None = None
+
+    @classmethod
+    def of(cls, error: ErrorRecord) -> Self:
+        """The shape of a recorded error."""
+        return cls(
+            type=error.type,
+            message=error.message,
+            data=None if error.data is None else plain_json(error.data),
+            notes=list(error.notes) or None,
+            exceptions=[cls.of(inner) for inner in error.exceptions] or None,
+            cause=None if error.cause is None else cls.of(error.cause),
+        )
+
+
+class LineShape(Shape):
+    """A place in the workflow's source."""
+
+    file: str
+    line: int
+    function: str
+
+    @classmethod
+    def of(cls, line: Line) -> Self:
+        """The shape of a line."""
+        return cls(file=line.file, line=line.line, function=line.function)
+
+
+class ValueShape(Shape):
+    """A value in a list of many: `value`, or its `size` if it is too large to stand there."""
+
+    value: Any = None
+    size: int = Field(description="Characters of the value's JSON text.")
+
+    @classmethod
+    def of(cls, text: str, whole: bool = False) -> Self:
+        """The shape of stored text; `whole`: however large it is."""
+        return cls(value=plain_json(text) if whole or len(text) <= MAX_INLINE else None, size=len(text))
+
+
+class ChildShape(Shape):
+    """A child, as its parent's step sees it. `status` is left out if the child is not there."""
+
+    execution_id: str
+    workflow: str
+    status: str | None = None
+    outcome: str | None = None
+    suspended: bool | None = None
+
+
+class StepShape(Shape):
+    """A step that the workflow's code asked for.
+
+    state: `open`, `resolved` or `dropped` (the code no longer waits for it).
+    stack: where the code asked, the innermost line first.
+    """
+
+    kind: str
+    step: str
+    name: str = Field(description="Of the activity, deferred, channel or workflow; `timer` for a timer.")
+    state: str
+    since: Instant
+    ended_at: Instant | None = None
+    stack: list[LineShape]
+    attempt: int | None = Field(default=None, description="The attempt that runs or comes next.")
+    last_error: ErrorShape | None = None
+    next_try_at: Instant | None = None
+    due_at: Instant | None = None
+    json_schema: dict[str, Any] | None = Field(
+        default=None, alias="schema", description="JSON Schema of the value that is awaited from outside."
+    )
+    child: ChildShape | None = None
+
+
+class StepsShape(Shape):
+    """Steps in the order in which the code asked for them. `problem`: why they may not be all."""
+
+    execution_id: str
+    steps: list[StepShape]
+    problem: str | None = None
+    continuation: str | None = None
+
+
+class EventShape(Shape):
+    """An event of the history. Events of steps say since when the code waited, and from which line."""
+
+    number: int
+    kind: str
+    at: Instant
+    step: str | None = None
+    since: Instant | None = None
+    duration_seconds: float | None = None
+    attempt: int | None = None
+    retry_at: Instant | None = None
+    result: ValueShape | None = None
+    error: ErrorShape | None = None
+    worker: str | None = None
+    child: str | None = Field(default=None, description="The execution id of the child.")
+    stack: list[LineShape] | None = None
+
+
+class HistoryShape(Shape):
+    """A page of the history, the oldest event first. `problem`: why times and lines may be missing."""
+
+    execution_id: str
+    payload: ValueShape | None = None
+    length: int = Field(description="Events of the whole history.")
+    events: list[EventShape]
+    problem: str | None = None
+    continuation: str | None = None
+
+
+class RelativeShape(Shape):
+    """An execution in a family."""
+
+    execution_id: str
+    workflow: str | None = None
+    step: str | None = Field(default=None, description="The step of the parent that asked for it.")
+    status: str = Field(description="`running`, `complete`, or `missing` if it is not stored.")
+    outcome: str | None = None
+    suspended: bool | None = None
+    created_at: Instant | None = None
+    completed_at: Instant | None = None
+    children: list[RelativeShape] = []
+    problem: str | None = None
+
+
+class FamilyShape(Shape):
+    """The tree that an execution belongs to, from the first of its creators. `truncated`: there are more."""
+
+    execution_id: str
+    root: RelativeShape
+    parents: list[str] = Field(description="The executions that wait for this one.")
+    truncated: bool = False

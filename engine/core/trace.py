@@ -1,0 +1,138 @@
+"""What a replay tells of each step: when the code asked for it, from which line, and what became of it.
+
+Rules:
+1. A trace is made by a replay alone. Nothing of it is stored, and a live run pays nothing for it.
+2. A line is where the author's code stood as it asked. The lines of the engine and of the standard library are left
+   out. For a task of its own, the lines that made the task follow.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from engine.core import loop, wind_up
+from engine.core.run import Run
+from engine.core.steps import Step
+from engine.values.events import Event, StepKind
+
+MAX_LINES = 20
+"""Lines of one stack that are kept, the innermost first."""
+
+_ENGINE = __file__.removesuffix("trace.py").rstrip("/\\").removesuffix("core")
+_STANDARD = sysconfig.get_paths()["stdlib"]
+_EDGES = {loop.__file__, wind_up.__file__}
+"""Below these files stands whoever drives the code."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A place in the author's source."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A step as the code asked for it.
+
+    turn, at: the number of the event after which the code asked, and the time that the code saw.
+    lines: the stack of the author's code, the innermost line first.
+    ended: the number of the event that resolved the step or made the code drop it; None while it is open.
+    """
+
+    kind: StepKind
+    step: str
+    turn: int
+    at: datetime
+    lines: tuple[Line, ...]
+    target: Step
+    ended: int | None = None
+    how: Literal["open", "resolved", "dropped"] = "open"
+
+
+class Trace:
+    """A run in replay that keeps a trace. `run` is the run: apply events through the trace only."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._asked: list[Asked] = []
+        self._open: dict[tuple[StepKind, str], int] = {}
+        run.steps.watcher = self
+
+    @property
+    def asked(self) -> tuple[Asked, ...]:
+        """Every step that the code asked for, in that order."""
+        return tuple(self._asked)
+
+    def begin(self) -> None:
+        """As `Run.begin`."""
+        with _origins():
+            self.run.begin()
+
+    def apply(self, events: Iterable[Event]) -> None:
+        """As `Run.apply`, for each event."""
+        with _origins():
+            for event in events:
+                self.run.apply(event)
+
+    def step_opened(self, step: Step) -> None:
+        """The code asked for a step."""
+        self._open[step.key] = len(self._asked)
+        self._asked.append(Asked(step.kind, step.id, self.run.turn, self.run.now, _lines(), step))
+
+    def step_closed(self, step: Step, how: Literal["resolved", "dropped"]) -> None:
+        """An event resolved a step, or the code dropped it."""
+        number = self._open.pop(step.key, None)
+        if number is not None:
+            self._asked[number] = replace(self._asked[number], ended=self.run.turn, how=how)
+
+
+@contextmanager
+def _origins() -> Iterator[None]:
+    """Have each coroutine remember the lines that made it."""
+    before = sys.get_coroutine_origin_tracking_depth()
+    sys.set_coroutine_origin_tracking_depth(MAX_LINES)
+    try:
+        yield
+    finally:
+        sys.set_coroutine_origin_tracking_depth(before)
+
+
+def _lines() -> tuple[Line, ...]:
+    """The stack of the code that runs now, up to the loop, and then the one that made its task."""
+    frame, places = sys._getframe(1), list[tuple[str, int, str]]()
+    while frame is not None and not _is_edge(frame):
+        places.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None or frame.f_code.co_name not in ("send", "throw"):
+        return ()
+    for place in getattr(frame.f_locals["self"]._coro, "cr_origin", None) or ():
+        if place[0] in _EDGES:
+            break
+        places.append(place)
+    return tuple(Line(_short(file), line, name) for file, line, name in places if _is_of_the_author(file))[:MAX_LINES]
+
+
+def _is_edge(frame: Any) -> bool:
+    name, file = frame.f_code.co_name, frame.f_code.co_filename
+    return file in _EDGES and name in ("send", "throw", "begin", "proceed", "_drain")
+
+
+def _is_of_the_author(file: str) -> bool:
+    if file.startswith(_ENGINE):
+        return False
+    return not file.startswith(_STANDARD) or "-packages" in file
+
+
+def _short(file: str) -> str:
+    """A file's path from the folder that modules are imported from."""
+    folders = [f"{folder}/" for folder in sys.path if folder and file.startswith(f"{folder}/")]
+    return file.removeprefix(max(folders, key=len, default=""))
