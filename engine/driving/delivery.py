@@ -20,7 +20,7 @@ from engine.driving.children import Children
 from engine.driving.lease import Lease
 from engine.driving.resources import Resources
 from engine.ground.clock import FAR_FUTURE
-from engine.ground.errors import EncodingError, TooLarge
+from engine.ground.errors import EncodingError, RetryAfter, TooLarge
 from engine.values.error_records import ErrorRecord, record
 from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepResolved
 
@@ -102,5 +102,7 @@ class Delivery:
                 self._held.append((step, error))
                 return AttemptFailed(step.id, step.digest, at, 0, error, at)  # resumed, it starts with all its attempts
             return StepResolved(step.id, step.digest, at, "activity", error=error)
-        retry_at = at + min(retry.delay(attempts, self._resources.rng), FAR_FUTURE - at)
+        asked = ended.error.delay(at) if isinstance(ended.error, RetryAfter) else None
+        delay = retry.delay(attempts, self._resources.rng) if asked is None else asked
+        retry_at = at + min(delay, FAR_FUTURE - at)
         return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at)

@@ -4,6 +4,7 @@
     ├── Failure                 base of the user's own typed failures: an answer, not a fault
     ├── ActivityError           what any other exception of an activity becomes in the workflow
     │   └── ActivityErrorGroup  what a group of exceptions becomes
+    ├── RetryAfter              an activity asks for its next attempt at a certain time
     ├── EncodingError           a value can't be stored as its declared type (the author's code)
     ├── TooLarge                a value or document passes the store's limit (the author's code)
     ├── Fault                   the deployment is at fault: the execution is suspended, never failed
@@ -30,6 +31,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 
 class ActivityError(Exception):
@@ -66,6 +69,45 @@ class ActivityErrorGroup(ExceptionGroup[Exception], ActivityError):  # type: ign
 
     def derive(self, excs: Sequence[Exception], /) -> ActivityErrorGroup:  # type: ignore[override]
         return ActivityErrorGroup(self.message, excs, self.type_name)
+
+
+class RetryAfter(Exception):
+    """Raised by an activity that knows when its next attempt makes sense.
+
+    `when` is a delay (a timedelta, or seconds), a moment (a datetime with a time zone), or the text of an HTTP
+    `Retry-After` header. The attempt counts as failed, and the activity's `retry=` still says how many attempts there
+    are. Only the delay is another one; its `max_delay` doesn't shorten it. Raise it `from` the error that caused it.
+
+    Raises ValueError for a negative delay, for a moment without a time zone, and for text that isn't such a header.
+    """
+
+    def __init__(self, when: timedelta | float | datetime | str, message: str = "") -> None:
+        super().__init__(message or f"try again after {when}")
+        self.when = _moment_or_delay(when)
+
+    def delay(self, now: datetime) -> timedelta:
+        """How long to wait from `now` on."""
+        return self.when if isinstance(self.when, timedelta) else max(self.when - now, timedelta(0))
+
+
+def _moment_or_delay(when: timedelta | float | datetime | str) -> timedelta | datetime:
+    if isinstance(when, str):
+        return _moment_or_delay(_from_header(when))
+    if isinstance(when, datetime):
+        if when.tzinfo is None:
+            raise ValueError(f"RetryAfter takes a moment with a time zone, not {when!r}")
+        return when
+    seconds = when.total_seconds() if isinstance(when, timedelta) else when
+    if not 0 <= seconds <= timedelta.max.total_seconds():
+        raise ValueError(f"RetryAfter takes a delay of zero or more, not {when!r}")
+    return timedelta(seconds=seconds)
+
+
+def _from_header(text: str) -> float | datetime:
+    try:
+        return float(text) if text.strip().isdecimal() else parsedate_to_datetime(text)
+    except ValueError:
+        raise ValueError(f"RetryAfter takes the text of a Retry-After header, not {text[:80]!r}") from None
 
 
 class EncodingError(TypeError):
