@@ -31,6 +31,7 @@ from engine.ground.errors import (
 )
 from engine.ground.names import execution_id, is_execution_id
 from engine.ground.settings import Settings
+from engine.store import transitions
 from engine.store.base import Store
 from engine.store.documents import INPUT, Execution, InboxItem, Large, is_large, new_run_id
 from engine.values.error_records import ErrorRecord
@@ -163,7 +164,7 @@ class Requests:
                     return await self.status(execution)
                 raise AlreadyEnded(f"execution {execution_id} has ended: {execution.outcome}")
             with contextlib.suppress(Conflict, Missing):
-                ended = await self._store.replace(execution.terminated(self._clock.now()))
+                ended = await self._store.replace(transitions.terminate(self._clock.now()).apply(execution))
                 self._tell(ended)
                 return await self.status(ended)
 
@@ -177,7 +178,8 @@ class Requests:
             if not execution.suspended:
                 return await self.status(execution)
             with contextlib.suppress(Conflict, Missing):
-                return await self.status(await self._store.replace(execution.resumed(self._clock.now())))
+                resumed = await self._store.replace(transitions.resume(self._clock.now()).apply(execution))
+                return await self.status(resumed)
 
     async def purge(self, execution_id: str) -> None:
         """Delete all that is stored of an execution that has ended. Raises UnknownExecution, and NotEnded while it

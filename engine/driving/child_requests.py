@@ -17,6 +17,7 @@ from engine.core.steps import ChildStep
 from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
+from engine.store import transitions
 from engine.store.base import MAX_READS, Store, wait_for_replica
 from engine.store.documents import INPUT, Execution, InboxItem, Large, Parent, is_large, new_run_id
 from engine.values.error_records import ErrorRecord, record
@@ -68,7 +69,7 @@ async def begin_child(
             if child.is_complete:
                 return await _exit(store, clock, child, waiting)
             if waiting not in child.parents:
-                await store.replace(child.attached_to(waiting, now))
+                await store.replace(transitions.attach(waiting, now).apply(child))
             return None
 
 
@@ -87,7 +88,7 @@ async def drop_child(store: Store, clock: Clock, settings: Settings, parent: Exe
         now = clock.now()
         never, _ = new_execution(step, parent, now, settings)
         with contextlib.suppress(Taken):
-            await store.create(never.terminated(now).settled(now))
+            await store.create(transitions.terminate(now).apply(never.model_copy(update={"parents": ()})))
             return
 
 
@@ -99,7 +100,7 @@ async def notify_parents(store: Store, clock: Clock, child: Execution) -> list[E
         with contextlib.suppress(Taken, Conflict, Missing):  # it has the exit already, has ended, or was purged
             parents.append(await store.signal(await _exit(store, clock, child, parent), clock.now()))
     with contextlib.suppress(Conflict, Missing):  # another process has notified them
-        await store.replace(child.settled(clock.now()))
+        await store.replace(transitions.mark_as_notified(clock.now()).apply(child))
     return parents
 
 

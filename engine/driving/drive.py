@@ -33,7 +33,9 @@ from engine.driving.delivery import Delivery
 from engine.driving.lease import Lease, LeaseLost
 from engine.driving.resources import Resources
 from engine.ground.errors import Fault, Quarantined, StoreError, Stuck, Unavailable
+from engine.store import transitions
 from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
+from engine.store.transitions import Replacement
 from engine.values.error_records import ErrorRecord, record
 from engine.values.events import Event
 from engine.values.outcome import Outcome
@@ -191,7 +193,7 @@ class Drive:
                 return await self._complete(run, run.outcome)
         if self._stopping is Stopping.NOW:
             self._cancel()
-            return await self._let_go(self.execution.released(self._now()))
+            return await self._let_go(transitions.release(self._lease.token, self._now()))
         if self._is_at_rest(run, delivery):
             return await self._suspend(run, delivery.cause_to_stop())
         if self._unsaved:
@@ -203,7 +205,7 @@ class Drive:
         self._children.interrupt_dropped()
         if self._stopping is Stopping.BETWEEN_STEPS:
             if not self._activities.are_running and not self._children.are_crossing:
-                return await self._let_go(self.execution.released(self._now()))
+                return await self._let_go(transitions.release(self._lease.token, self._now()))
         elif run.outcome is None:
             self._children.begin(run.steps.children)
             self._activities.start(run.steps.activities)
@@ -296,9 +298,9 @@ class Drive:
                 cause.type,
                 cause.message,
             )
-            return await self._let_go(self.execution.suspended_because(cause, self._now()))
+            return await self._let_go(self._suspension(None, cause))
         if run.open_steps():
-            return await self._let_go(self.execution.suspended_until(self._next_due(run), self._now()))
+            return await self._let_go(self._suspension(self._next_due(run)))
         return await self._suspend_because(
             Stuck(
                 "the workflow waits for something that no activity, timer or deferred can bring (an Event that nobody "
@@ -309,18 +311,23 @@ class Drive:
     async def _suspend_because(self, fault: Fault) -> bool:
         _log.error("execution %s: suspended: %s", self.execution.execution_id, fault)
         claims = self.execution.claims - 1 if isinstance(fault, Quarantined) else 0  # this claim killed nobody
-        return await self._let_go(self.execution.suspended_because(record(fault), self._now(), claims))
+        return await self._let_go(self._suspension(None, record(fault), claims))
+
+    def _suspension(self, due_at: datetime | None, cause: ErrorRecord | None = None, claims: int = 0) -> Replacement:
+        return transitions.suspend(self._lease.token, due_at, self._now(), cause, claims)
 
     async def _complete(self, run: Run, outcome: Outcome) -> bool:
         text, output = outcome.value, None
         if text is not None and is_large(text):
             output = Large(id=OUTPUT, execution_id=self.execution.execution_id, value=text).with_write_id()
-        ended = self.execution.completed(
-            outcome.kind, None if output else text, outcome.error, self._now(), outcome.compensation_errors
+        result = None if output else text
+        completion = transitions.complete(
+            self._lease.token, outcome.kind, result, outcome.error, self._now(), outcome.compensation_errors
         )
         unread = self._lease.inbox.unread(run.taken)
-        if not await self._let_go(ended.model_copy(update={"unread_values": unread}), output):
+        if not await self._let_go(completion.also(unread_values=unread), output):
             return False
+        ended = self.execution
         if unread:
             _log.warning(
                 "execution %s of workflow %s ended with %d values of channels unread",
@@ -339,11 +346,11 @@ class Drive:
             )
         return True
 
-    async def _let_go(self, changed: Execution, output: Large | None = None) -> bool:
-        """End the drive with this exec document. False if there was news: it goes on."""
+    async def _let_go(self, transition: Replacement, output: Large | None = None) -> bool:
+        """End the drive by this transition. False if there was news: it goes on."""
         if self._run is not None:
-            changed = changed.model_copy(update={"logged": max(self._run.turn + 1, changed.logged)})
-        if not await self._lease.let_go(changed, self._unsaved, output):
+            transition = transition.also(logged=max(self._run.turn + 1, self.execution.logged))
+        if not await self._lease.let_go(transition, self._unsaved, output):
             return False
         self._write_log()
         return True

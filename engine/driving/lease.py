@@ -18,15 +18,16 @@ import asyncio
 import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from engine.driving.claim import Claim
 from engine.driving.inbox import Inbox
 from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
+from engine.store import transitions
 from engine.store.base import MAX_READS, Loaded, Store, wait_for_replica
-from engine.store.documents import Chunk, Execution, Large, of_run
+from engine.store.documents import Chunk, Large, of_run
+from engine.store.transitions import Replacement
 from engine.values.codec import stored_size
 from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
 
@@ -113,20 +114,21 @@ class Lease:
                 raise LeaseLost("the history was continued by another driver") from None
             self._length += 1
 
-    async def let_go(self, changed: Execution, events: list[Event], output: Large | None = None) -> bool:
-        """Write the exec document that ends the hold, with the last events. False if there was news: it has been taken
-        in, the lease is still held, and `events` holds what is not written yet. Raises LeaseLost, StoreError."""
+    async def let_go(self, transition: Replacement, events: list[Event], output: Large | None = None) -> bool:
+        """Make the transition that ends the hold, with the last events. False if there was news: it has been taken in,
+        the lease is still held, and `events` holds what is not written yet. Raises LeaseLost, StoreError."""
         groups = _groups(events)
         alone = bool(groups) and (output is not None or sum(map(_size, groups[-1])) > MAX_CHUNK_BYTES)
         for group in groups if alone else groups[:-1]:
             await self.append(group)
             del events[: len(group)]
         last = self._chunk(self._length, events) if events else None
-        update: dict[str, Any] = {"history_length": max(self._length + (last is not None), changed.history_length)}
+        length = max(self._length + (last is not None), self.execution.history_length)
+        ending = transition.also(history_length=length)
         if not self._is_sealed:
-            update["worker"] = self.token
+            ending = ending.also(worker=self.token)
         try:
-            self.execution = await self._store.commit(changed.model_copy(update=update), last, output)
+            self.execution = await self._store.commit(ending.apply(self.execution), last, output)
         except Conflict:
             await self.refresh()
             return False
@@ -139,10 +141,9 @@ class Lease:
         settings, known = self._settings, self.execution
         for reads in range(MAX_READS):
             now, refused = self._clock.now(), self.execution.etag
+            extension = transitions.extend(self.token, now, settings.lease, settings.skew)
             try:
-                self.execution = await self._store.replace(
-                    self.execution.leased(self.token, now, settings.lease, settings.skew)
-                )
+                self.execution = await self._store.replace(extension.apply(self.execution))
                 self.heartbeat_at = now + settings.heartbeat
                 break
             except Conflict:  # the inbox is read when the lease is safe: under a stream of news there is no time for it
@@ -159,7 +160,8 @@ class Lease:
         ends, so that nobody tries again at once. Raises LeaseLost, StoreError."""
         for _ in range(MAX_READS):
             with contextlib.suppress(Conflict):
-                self.execution = await self._store.replace(self.execution.with_claim_uncounted(self._clock.now()))
+                uncounting = transitions.uncount_claim(self.token, self._clock.now())
+                self.execution = await self._store.replace(uncounting.apply(self.execution))
                 return
             await self._reread()
 

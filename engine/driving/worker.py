@@ -29,6 +29,7 @@ from engine.driving.watchdog import Watchdog
 from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, Missing, Unavailable
 from engine.ground.settings import Settings
+from engine.store import transitions
 from engine.store.base import Store, parse_executions
 from engine.store.documents import SCHEMA, Execution
 
@@ -238,13 +239,12 @@ class Worker:
             if workflow is None or execution.schema_version > SCHEMA:
                 self._leave_alone(execution)
                 return None
-            if self._closing or not execution.is_runnable(now, settings.skew):
+            claiming = transitions.claim(uuid.uuid4().hex, now, settings.lease, settings.skew)
+            if self._closing or not claiming.is_allowed(execution):
                 return None
             is_fresh, is_takeover = execution.is_fresh, execution.worker is not None
             try:
-                claimed = await self._store.replace(
-                    execution.claimed(uuid.uuid4().hex, now, settings.lease, settings.skew)
-                )
+                claimed = await self._store.replace(claiming.apply(execution))
             except Conflict:
                 with contextlib.suppress(Missing):
                     execution = await self._store.read(execution.execution_id)

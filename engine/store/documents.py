@@ -1,4 +1,4 @@
-"""The documents of an execution, and how its exec document may change.
+"""The documents of an execution.
 
 One container, partition key `/executionId`. Fields are camelCase in the documents; system fields begin with `_`.
 
@@ -11,13 +11,11 @@ One container, partition key `/executionId`. Fields are camelCase in the documen
 | `channel::<name>::<…>` | created only: one for each value                                               |
 | `input`, `output`      | created only: a payload or result that is too large for the exec document      |
 
-Rules of the exec document:
-1. `status` goes from running to complete, once, and nothing else changes after that.
-2. `interrupted` never goes back to false.
-3. Whoever drives holds `worker` (a fresh token for each drive) and `leaseExpiresAt`. A `worker` without a live lease
+How the exec document may change stands in `transitions.py`. What its fields say of each other:
+1. Whoever drives holds `worker` (a fresh token for each drive) and `leaseExpiresAt`. A `worker` without a live lease
    tells who claims next that the driver before may still be writing: it seals the log.
-4. `wake` grows with every piece of news; `seen_wake` is the `wake` that the driver had taken in when it let go.
-5. `dueAt` says: if nothing has happened by then, look at me.
+2. `wake` grows with every piece of news; `seen_wake` is the `wake` that the driver had taken in when it let go.
+3. `dueAt` says: if nothing has happened by then, look at me.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from urllib.parse import quote, unquote
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 
-from engine.ground.clock import Instant, from_seconds
+from engine.ground.clock import Instant
 from engine.ground.errors import DecodingError
 from engine.values.error_records import ErrorRecord
 from engine.values.events import Event, dump_events, load_events
@@ -179,85 +177,6 @@ class Execution(Record):
         if self.is_complete or self.is_leased(now, skew):
             return False
         return not self.suspended or self.wake > self.seen_wake or (self.due_at is not None and self.due_at <= now)
-
-    # -- the changes that a driver makes, each under the etag --
-
-    def claimed(self, worker: str, now: datetime, lease: timedelta, skew: timedelta) -> Execution:
-        """Held by `worker`, a claim that counts until there is progress."""
-        return self._changed(now, claims=self.claims + 1, suspended=False, cause=None).leased(worker, now, lease, skew)
-
-    def leased(self, worker: str, now: datetime, lease: timedelta, skew: timedelta) -> Execution:
-        """Held by `worker` for another `lease`."""
-        until = now + lease
-        return self._changed(now, worker=worker, lease_expires_at=until, due_at=until + skew)
-
-    def with_claim_uncounted(self, now: datetime) -> Execution:
-        """With one claim less to count."""
-        return self._changed(now, claims=max(0, self.claims - 1))
-
-    def suspended_until(self, due_at: datetime | None, now: datetime) -> Execution:
-        """Let go: waiting for `due_at`, or for the outside alone."""
-        return self._let_go(now, suspended=True, due_at=due_at, cause=None, seen_wake=self.wake)
-
-    def suspended_because(self, cause: ErrorRecord, now: datetime, claims: int = 0) -> Execution:
-        """Let go: until it is resumed, or something new makes it worth another look."""
-        return self._let_go(now, suspended=True, due_at=None, cause=cause, seen_wake=self.wake, claims=claims)
-
-    def released(self, now: datetime) -> Execution:
-        """Let go between two steps: the next driver carries on at once."""
-        return self._let_go(now, suspended=False, due_at=now, cause=None)
-
-    def completed(
-        self,
-        outcome: OutcomeKind,
-        result: str | None,
-        error: ErrorRecord | None,
-        now: datetime,
-        compensation_errors: tuple[ErrorRecord, ...] = (),
-    ) -> Execution:
-        """Ended. `result` is JSON text, or None if it has a document of its own."""
-        return self._let_go(
-            now,
-            status="complete",
-            suspended=False,
-            outcome=outcome,
-            completed_result=result,
-            error=error,
-            compensation_errors=compensation_errors,
-            completed_at=now,
-            due_at=now if self.parents else self._kept_until(now),
-            cause=None,
-            seen_wake=self.wake,
-        )
-
-    def terminated(self, now: datetime) -> Execution:
-        """Ended at once, whoever drives it."""
-        return self.completed("terminated", None, None, now).model_copy(update={"wake": self.wake + 1})
-
-    def attached_to(self, parent: Parent, now: datetime) -> Execution:
-        """With one more parent to tell."""
-        return self._changed(now, parents=(*self.parents, parent))
-
-    def settled(self, now: datetime) -> Execution:
-        """With all parents told."""
-        return self._changed(now, parents_notified=True, due_at=self._kept_until(self.completed_at or now))
-
-    def _kept_until(self, ended: datetime) -> datetime | None:
-        if self.retention_seconds is None:
-            return None
-        return from_seconds(ended.timestamp() + self.retention_seconds)
-
-    def resumed(self, now: datetime) -> Execution:
-        """Free to run again, whatever it was suspended for."""
-        return self._changed(now, suspended=False, cause=None, claims=0, due_at=now, wake=self.wake + 1)
-
-    def _let_go(self, now: datetime, **changes: Any) -> Execution:
-        return self._changed(now, **({"worker": None, "lease_expires_at": None, "claims": 0} | changes))
-
-    def _changed(self, now: datetime, **changes: Any) -> Execution:
-        return self.model_copy(
-            update={"updated_at": max(now, self.created_at), "write_id": uuid.uuid4().hex, **changes}
-        )
 
 
 class Chunk(Record):

@@ -1,36 +1,66 @@
-"""The transitions of the exec document that a store makes by itself, whatever else is written meanwhile.
+"""The transitions of the exec document: each change that it may go through, from which state, and what it writes.
 
-A driver changes the exec document under its etag, from the version that it read (the methods of `Execution`). The
-outside has no version in hand. So its transitions are values: a guard and the changes of fields. SQLite applies them to
-the document in its transaction; Cosmos DB gets the patch operations and the predicate that follow from them.
+Nothing else changes an exec document. A Patch needs no version in hand: SQLite applies it in its transaction, and
+Cosmos DB gets the patch operations and the predicate that follow from it. A Replacement is made from a version that was
+read, and is written under the etag of that version.
+
+| transition        | allowed while                 | by          | writes, beside `updatedAt` |
+| ---               | ---                           | ---         | --- |
+| claim             | it is runnable                | a driver    | worker, lease, dueAt, suspended, cause; claims + 1 |
+| extend            | running, held by this driver  | its driver  | lease, dueAt |
+| uncount the claim | running, held by this driver  | its driver  | claims - 1 |
+| suspend           | running, held by this driver  | its driver  | suspended, cause, dueAt, seenWake |
+| release           | running, held by this driver  | its driver  | suspended, dueAt |
+| complete          | running, held by this driver  | its driver  | status, outcome and what belongs to it |
+| terminate         | running                       | the outside | as complete; wake + 1 |
+| resume            | running, suspended            | the outside | suspended, cause, claims, dueAt; wake + 1 |
+| attach            | running                       | a parent    | parents |
+| mark as notified  | complete, its parents lack it | anybody     | parentsNotified, dueAt |
+| add an inbox item | running                       | a patch     | dueAt; wake + 1, inboxCount + 1 |
+| interrupt         | running, not interrupted yet  | a patch     | interrupted, dueAt; wake + 1 |
+| mark for purge    | complete                      | a patch     | dueAt |
 
 Rules:
-1. An inbox item is added to a running execution. `wake` and `inboxCount` grow by one. `dueAt` becomes now.
-2. A running execution that isn't interrupted yet may be interrupted. `interrupted` is set, and `wake` grows by one.
-   `dueAt` becomes now.
-3. A complete execution may be marked for its purge, under its etag as well: it becomes due.
-4. Transitions 1 and 2 set `updatedAt` to now. Transition 3 keeps it: nothing has happened to the execution.
-5. A transition whose guard doesn't hold changes nothing. To apply it is an IllegalTransition.
+1. A transition whose guard doesn't hold is an IllegalTransition, and changes nothing.
+2. `status` goes from running to complete, once. After that only `parentsNotified` and `dueAt` change.
+3. `interrupted` never goes back to false. `wake`, `inboxCount`, `historyLength` and `seenWake` never shrink.
+4. Whoever lets go (suspend, release, complete) clears worker, lease and claims. A driver that could not seal the
+   history leaves its token in `worker`, without a lease, so that the next claim seals.
+5. Each transition sets `updatedAt` to the time of the one who makes it, and `writeId` to a fresh id. The mark for a
+   purge keeps `updatedAt`: nothing has happened to the execution.
+6. `dueAt` says when somebody has to look next. While a driver holds the execution, that is the end of the lease.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Self
 
 from pydantic.alias_generators import to_camel
 
+from engine.ground.clock import from_seconds
 from engine.ground.errors import Conflict
-from engine.store.documents import Execution
+from engine.store.documents import Execution, Parent
+from engine.values.error_records import ErrorRecord
+from engine.values.outcome import OutcomeKind
 
 Guard = Mapping[str, str | bool]
 """The fields of the exec document that decide, each with the value that it must have."""
+Fields = Mapping[str, Any]
+"""Fields of the exec document by their Python names, each with its new value."""
 
 IS_RUNNING: Guard = {"status": "running"}
 CAN_BE_INTERRUPTED: Guard = {"status": "running", "interrupted": False}
+IS_SUSPENDED: Guard = {"status": "running", "suspended": True}
 IS_COMPLETE: Guard = {"status": "complete"}
+
+
+def is_held_by(token: str) -> Guard:
+    """The guard of what only the driver with this token may do."""
+    return {"status": "running", "worker": token}
 
 
 class IllegalTransition(Conflict):
@@ -39,11 +69,11 @@ class IllegalTransition(Conflict):
 
 @dataclass(frozen=True)
 class Transition:
-    """One change of the exec document. Fields have their Python names."""
+    """One change of the exec document: a guard, and what it writes."""
 
     name: str
     guard: Guard
-    set: Mapping[str, Any] = field(default_factory=dict)
+    set: Fields = field(default_factory=dict)
     """Fields, each with its new value."""
     increment: tuple[str, ...] = ()
     """Fields that grow by one."""
@@ -52,33 +82,206 @@ class Transition:
         """Whether the guard holds."""
         return all(getattr(execution, name) == value for name, value in self.guard.items())
 
+    def changed(self, execution: Execution) -> Execution:
+        """The execution with what the transition writes, whether the guard holds or not."""
+        grown = {name: getattr(execution, name) + 1 for name in self.increment}
+        return execution.model_copy(update={"write_id": uuid.uuid4().hex, **self.set, **grown})
+
     def apply(self, execution: Execution) -> Execution:
         """The execution after the transition. Raises IllegalTransition if the guard doesn't hold."""
         if not self.is_allowed(execution):
-            state = ", ".join(f"{name} is {getattr(execution, name)!r}" for name in self.guard)
+            state = ", ".join(f"{name} is {getattr(execution, name)!r}" for name in self._decisive())
             raise IllegalTransition(f"execution {execution.execution_id} doesn't allow to {self.name}: {state}")
-        grown = {name: getattr(execution, name) + 1 for name in self.increment}
-        return execution.model_copy(update={**self.set, **grown})
+        return self.changed(execution)
+
+    def also(self, **fields: Any) -> Self:
+        """The same transition, which writes these fields as well."""
+        return replace(self, set={**self.set, **fields})
+
+    def _decisive(self) -> tuple[str, ...]:
+        return tuple(self.guard)
 
 
-def add_inbox_item(now: datetime) -> Transition:
-    """Rule 1."""
-    return Transition(
-        "add an inbox item", IS_RUNNING, {"due_at": now, "updated_at": now}, increment=("wake", "inbox_count")
+@dataclass(frozen=True)
+class Patch(Transition):
+    """A transition that a store can make by itself, whatever else is written meanwhile."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What must hold beside the values of single fields, and the fields that it looks at."""
+
+    holds: Callable[[Execution], bool]
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Replacement(Transition):
+    """A transition made from a version in hand, and written under its etag."""
+
+    condition: Condition | None = None
+    derived: Callable[[Execution], Fields] | None = None
+    """What follows from the version in hand."""
+
+    def is_allowed(self, execution: Execution) -> bool:
+        return super().is_allowed(execution) and (self.condition is None or self.condition.holds(execution))
+
+    def changed(self, execution: Execution) -> Execution:
+        derived = self.derived(execution) if self.derived is not None else {}
+        return super().changed(execution.model_copy(update=derived))
+
+    def _decisive(self) -> tuple[str, ...]:
+        return (*self.guard, *(self.condition.fields if self.condition else ()))
+
+
+# -- a driver's --
+
+
+def claim(token: str, now: datetime, lease: timedelta, skew: timedelta) -> Replacement:
+    """Take an execution for the driver with this token. The claim counts until there is progress."""
+    runnable = Condition(
+        lambda execution: execution.is_runnable(now, skew),
+        ("worker", "lease_expires_at", "suspended", "wake", "seen_wake", "due_at"),
     )
+    held = {**_held(now, lease, skew), "worker": token, "suspended": False, "cause": None}
+    return Replacement("claim it", IS_RUNNING, held, ("claims",), runnable)
 
 
-def interrupt(now: datetime) -> Transition:
-    """Rule 2."""
+def extend(token: str, now: datetime, lease: timedelta, skew: timedelta) -> Replacement:
+    """The heartbeat: hold the execution for another `lease`."""
+    return Replacement("extend the lease", is_held_by(token), _held(now, lease, skew))
+
+
+def uncount_claim(token: str, now: datetime) -> Replacement:
+    """Have one claim less to count."""
+
+    def derived(execution: Execution) -> Fields:
+        return {"claims": max(0, execution.claims - 1)}
+
+    return Replacement("uncount the claim", is_held_by(token), {"updated_at": now}, derived=derived)
+
+
+def suspend(
+    token: str, due_at: datetime | None, now: datetime, cause: ErrorRecord | None = None, claims: int = 0
+) -> Replacement:
+    """Let go and wait: for `due_at` and for news, or with a cause until it is cured."""
+    changes = {**_let_go(now), "suspended": True, "due_at": due_at, "cause": cause, "claims": claims}
+    return Replacement("suspend it", is_held_by(token), changes, derived=_all_is_seen)
+
+
+def release(token: str, now: datetime) -> Replacement:
+    """Let go between two steps: the next driver carries on at once."""
+    changes = {**_let_go(now), "suspended": False, "due_at": now}
+    return Replacement("release it", is_held_by(token), changes)
+
+
+def complete(
+    token: str,
+    outcome: OutcomeKind,
+    result: str | None,
+    error: ErrorRecord | None,
+    now: datetime,
+    compensation_errors: tuple[ErrorRecord, ...] = (),
+) -> Replacement:
+    """Let go: it has ended. `result` is JSON text, or None if it has a document of its own."""
+    changes = _ended(now, outcome, result, error, compensation_errors)
+    return Replacement("complete it", is_held_by(token), changes, derived=lambda e: _owed_or_kept(e, now))
+
+
+# -- the outside's, and of parents --
+
+
+def terminate(now: datetime) -> Replacement:
+    """End it at once, whoever drives it."""
+    changes = _ended(now, "terminated", None, None, ())
+    return Replacement("terminate it", IS_RUNNING, changes, ("wake",), derived=lambda e: _owed_or_kept(e, now))
+
+
+def resume(now: datetime) -> Replacement:
+    """Free it to run again, whatever it was suspended for."""
+    changes = {"suspended": False, "cause": None, "claims": 0, "due_at": now, "updated_at": now}
+    return Replacement("resume it", IS_SUSPENDED, changes, ("wake",))
+
+
+def attach(parent: Parent, now: datetime) -> Replacement:
+    """Have one more parent that waits for its end."""
+
+    def derived(execution: Execution) -> Fields:
+        return {"parents": (*execution.parents, parent)}
+
+    return Replacement("attach to it", IS_RUNNING, {"updated_at": now}, derived=derived)
+
+
+def mark_as_notified(now: datetime) -> Replacement:
+    """All parents have its exit."""
+    owing = Condition(lambda execution: execution.owes, ("parents", "parents_notified"))
+
+    def derived(execution: Execution) -> Fields:
+        return {"due_at": _kept_until(execution, execution.completed_at or now)}
+
+    changes = {"parents_notified": True, "updated_at": now}
+    return Replacement("mark its parents as notified", IS_COMPLETE, changes, condition=owing, derived=derived)
+
+
+def add_inbox_item(now: datetime) -> Patch:
+    """A document was added to its inbox."""
+    return Patch("add an inbox item", IS_RUNNING, {"due_at": now, "updated_at": now}, ("wake", "inbox_count"))
+
+
+def interrupt(now: datetime) -> Patch:
+    """Ask it to stop and clean up."""
     changes = {"interrupted": True, "due_at": now, "updated_at": now}
-    return Transition("interrupt it", CAN_BE_INTERRUPTED, changes, increment=("wake",))
+    return Patch("interrupt it", CAN_BE_INTERRUPTED, changes, ("wake",))
 
 
-def mark_for_purge(execution: Execution) -> Transition:
-    """Rule 3. The document becomes due as of its end, so that the sweep finishes a purge that died half way."""
-    return Transition("purge it", IS_COMPLETE, {"due_at": execution.completed_at or execution.updated_at})
+def mark_for_purge(execution: Execution) -> Patch:
+    """Make it due as of its end, so that the sweep finishes a purge that died half way. It goes under the etag."""
+    return Patch("purge it", IS_COMPLETE, {"due_at": execution.completed_at or execution.updated_at})
 
 
 def stored_name(name: str) -> str:
     """The name that a field has in stored documents."""
     return to_camel(name)
+
+
+def _held(now: datetime, lease: timedelta, skew: timedelta) -> dict[str, Any]:
+    until = now + lease
+    return {"lease_expires_at": until, "due_at": until + skew, "updated_at": now}
+
+
+def _let_go(now: datetime) -> dict[str, Any]:
+    return {"worker": None, "lease_expires_at": None, "claims": 0, "cause": None, "updated_at": now}
+
+
+def _ended(
+    now: datetime,
+    outcome: OutcomeKind,
+    result: str | None,
+    error: ErrorRecord | None,
+    compensation_errors: tuple[ErrorRecord, ...],
+) -> dict[str, Any]:
+    return {
+        **_let_go(now),
+        "status": "complete",
+        "suspended": False,
+        "outcome": outcome,
+        "completed_result": result,
+        "error": error,
+        "compensation_errors": compensation_errors,
+        "completed_at": now,
+    }
+
+
+def _all_is_seen(execution: Execution) -> Fields:
+    return {"seen_wake": execution.wake}
+
+
+def _owed_or_kept(execution: Execution, now: datetime) -> Fields:
+    """What has ended is due for its parents first, then at the end of its retention."""
+    return {"seen_wake": execution.wake, "due_at": now if execution.parents else _kept_until(execution, now)}
+
+
+def _kept_until(execution: Execution, ended: datetime) -> datetime | None:
+    if execution.retention_seconds is None:
+        return None
+    return from_seconds(ended.timestamp() + execution.retention_seconds)

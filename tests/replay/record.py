@@ -27,6 +27,7 @@ from tests.replay import recorded_workflows as recorded
 from tests.replay.layout import laid_out
 from tests.replay.recorded_values import Box, Colour, Everything, Point, Sku, large, values
 from tests.replay.recorded_workflows import WORKFLOWS, Order
+from tests.support import documents
 
 FOLDER = Path(__file__).parent / "recordings"
 
@@ -87,7 +88,9 @@ async def take_over(env: Environment, id: str) -> None:
     await env.complete(id, recorded.approval, True)
     now, settings = env.clock.now(), env.settings
     execution = await env.store.inner.read(id)
-    await env.store.inner.replace(execution.claimed("a driver that died", now, settings.lease, settings.skew))
+    await env.store.inner.replace(
+        documents.claimed(execution, now, "a driver that died", settings.lease, settings.skew)
+    )
     await env.finish(id)
 
 

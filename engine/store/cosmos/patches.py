@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.ground.clock import isoformat
 from engine.store.documents import Document
-from engine.store.transitions import Guard, Transition, stored_name
+from engine.store.transitions import Guard, Patch, stored_name
 
 
 def predicate(guard: Guard) -> str:
@@ -17,7 +17,7 @@ def predicate(guard: Guard) -> str:
     return f"FROM c WHERE {' AND '.join(conditions)}"
 
 
-def operations(transition: Transition, write_id: str) -> list[Document]:
+def operations(transition: Patch, write_id: str) -> list[Document]:
     """The patch that makes the transition, as the write of that id."""
     return [
         *(_increment(name) for name in transition.increment),

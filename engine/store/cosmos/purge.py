@@ -44,7 +44,7 @@ class Purge:
                 return
         raise Unavailable(f"execution {execution.execution_id} can't be purged: its documents can't be listed")
 
-    async def _mark(self, mark: transitions.Transition) -> None:
+    async def _mark(self, mark: transitions.Patch) -> None:
         write_id = uuid.uuid4().hex
         changes, predicate = patches.operations(mark, write_id), patches.predicate(mark.guard)
         try:

@@ -114,7 +114,7 @@ class SqliteStore:
         def work(db: sqlite3.Connection) -> Execution:
             woken = transitions.add_inbox_item(now).apply(_read(db, item.execution_id))
             _insert(db, item)
-            return _replace(db, woken.with_write_id())
+            return _replace(db, woken)
 
         return await self._write(work)
 
@@ -127,7 +127,7 @@ class SqliteStore:
             transition = transitions.interrupt(now)
             if not transition.is_allowed(execution):
                 return execution
-            return _replace(db, transition.apply(execution).with_write_id())
+            return _replace(db, transition.apply(execution))
 
         return await self._write(work)
 

@@ -18,6 +18,7 @@ from engine.testing import Environment
 from tests.deploy.infra.bicep import INFRA, Each, read
 from tests.deploy.infra.code import ROOT, trigger
 from tests.deploy.infra.kql import select
+from tests.support import documents
 
 ALERTS = read(INFRA / "modules/alerts.bicep")
 QUERIES: dict[str, str] = {alert["name"]: alert["query"] for alert in ALERTS.of("var")["lookFor"].value}
@@ -69,7 +70,7 @@ async def _killed(env: Environment) -> None:
     id = await env.start(waits)
     for _ in range(env.settings.max_claims):
         execution, now = await env.store.read(id), env.clock.now()
-        await env.store.replace(execution.claimed("dies", now, env.settings.lease, env.settings.skew))
+        await env.store.replace(documents.claimed(execution, now, "dies", env.settings.lease, env.settings.skew))
         env.clock.advance(env.settings.lease + 2 * env.settings.skew)
     assert (await env.drive(id)).suspended
 

@@ -19,6 +19,7 @@ from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.cosmos_double import CosmosDouble
 from tests.stores.cosmos.support import set_up
+from tests.support import documents
 from workflows.orders import Approval, Item, Order, approval, fulfil
 
 Story = Callable[[Environment], Awaitable[None]]
@@ -111,7 +112,7 @@ async def heartbeat(env: Environment) -> None:
     """A claim that is extended."""
     execution = await env.store.inner.read(execution_id("fulfil", ORDER.id))
     env.store.inner.usage.clear()  # type: ignore[attr-defined]
-    await env.store.replace(execution.leased("me", env.clock.now(), env.settings.lease, env.settings.skew))
+    await env.store.replace(documents.extended(execution, env.clock.now(), lease=env.settings.lease))
 
 
 async def retention_ends(env: Environment) -> None:

@@ -21,6 +21,7 @@ from engine.testing import Environment
 from tests.replay.layout import laid_out
 from tests.replay.stored.golden import HERE, take
 from tests.replay.stored.program import PROGRAM, answer, notes, whole
+from tests.support import documents
 
 Stage = Callable[[Environment, str], Awaitable[None]]
 
@@ -44,7 +45,9 @@ async def _die(env: Environment, id: str) -> None:
     """Claimed by a driver that then dies."""
     execution = await env.store.inner.read(id)
     lease = env.settings.lease
-    await env.store.inner.replace(execution.claimed("dead-driver", env.clock.now(), lease, env.settings.skew))
+    await env.store.inner.replace(
+        documents.claimed(execution, env.clock.now(), "dead-driver", lease, env.settings.skew)
+    )
 
 
 async def _drive_child(env: Environment, id: str) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from engine.ground.errors import DecodingError
-from engine.store.documents import SCHEMA, Chunk, Document, Execution, InboxItem, Large
+from engine.store import transitions
+from engine.store.documents import SCHEMA, Chunk, Document, Execution, InboxItem, Large, Parent
 from engine.store.sqlite.store import SqliteStore
 from engine.testing import Environment
 from tests.replay.stored.golden import HERE, load, put, take
 from tests.replay.stored.program import PROGRAM
+from tests.support import documents
 
 WAITING = load(HERE / "schema1/waiting.json")
 OWING = load(HERE / "schema1/owing.json")
@@ -24,17 +26,20 @@ def _newer(document: Document) -> Document:
 
 
 def _changes(execution: Execution) -> list[Execution]:
-    now, while_ = execution.updated_at, timedelta(seconds=30)
-    claimed = execution.claimed("driver", now, while_, timedelta(seconds=5))
+    now = execution.updated_at + timedelta(hours=1)
+    claimed = documents.claimed(execution.model_copy(update={"due_at": now}), now)
     return [
         claimed,
-        claimed.leased("driver", now, while_, timedelta(seconds=5)),
-        claimed.suspended_until(now, now),
-        claimed.released(now),
-        claimed.completed("completed", "1", None, now),
-        execution.resumed(now),
-        execution.terminated(now),
-        execution.settled(now),
+        documents.extended(claimed, now),
+        documents.suspended(claimed, now, now),
+        documents.released(claimed, now),
+        documents.completed(claimed, now),
+        transitions.uncount_claim(documents.DRIVER, now).apply(claimed),
+        transitions.resume(now).apply(execution),
+        transitions.terminate(now).apply(execution),
+        transitions.attach(Parent(execution_id="0" * 32, step="s"), now).apply(execution),
+        transitions.add_inbox_item(now).apply(execution),
+        transitions.interrupt(now).apply(execution),
     ]
 
 
@@ -53,7 +58,7 @@ def test_unknown_fields_inside_of_fields_survive(place: str) -> None:
         "cause": error,
     }
     document = {**WAITING.exec, place: values[place]}
-    changed = Execution.from_document(document).settled(datetime(2026, 1, 2).astimezone())
+    changed = documents.extended(Execution.from_document(document), datetime(2026, 1, 2, tzinfo=UTC))
     found = changed.to_document()[place]
     assert (found[0] if isinstance(found, list) else found)["fromLater"] == NEWS
 

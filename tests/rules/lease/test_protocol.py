@@ -14,6 +14,7 @@ from engine import AlreadyResolved, Deferred, Runtime, Workflow, activity, workf
 from engine.ground.errors import Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment, WatchedStore
+from tests.support import documents
 from tests.support.crashes import check_history, echo, ledger
 
 pytestmark = pytest.mark.usefixtures("every_store")
@@ -220,9 +221,7 @@ async def test_a_lost_lease_cancels_the_running_activity() -> None:
         first = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
         await Gates.started.wait()
         execution = await env.store.inner.read(id)
-        await env.store.inner.replace(
-            execution.leased("a stranger", env.clock.now(), timedelta(seconds=30), timedelta(0))
-        )
+        await env.store.inner.replace(documents.extended(execution, env.clock.now(), "a stranger"))
         env.clock.advance(timedelta(seconds=11))
         await first
         assert ledger.ran == ["echo", "slow"]

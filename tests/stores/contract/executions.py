@@ -20,11 +20,10 @@ from engine.ground.errors import Conflict, Missing, Taken, TooLarge
 from engine.store.base import Loaded, Store
 from engine.store.documents import Chunk, Document, Execution, InboxItem, Large
 from engine.values.events import Takeover
+from tests.support import documents
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
-LEASE = timedelta(seconds=30)
-SKEW = timedelta(seconds=5)
 SYSTEM = "_"
 """How the names of fields that belong to a store begin."""
 
@@ -67,11 +66,11 @@ def execution(id: str | None = None, **fields: Any) -> Execution:
 
 
 def claimed(execution: Execution, worker: str = "me") -> Execution:
-    return execution.claimed(worker, NOW, LEASE, SKEW)
+    return documents.claimed(execution, NOW, worker)
 
 
 def completed(execution: Execution) -> Execution:
-    return execution.completed("completed", "7", None, NOW)
+    return documents.completed(execution, NOW, result="7")
 
 
 def chunk(id: str, number: int, worker: str = "me") -> Chunk:
@@ -169,8 +168,8 @@ class StoreContract:
         versions.append(await store.replace(claimed(versions[-1])))
         versions.append(await store.signal(item(id), NOW))
         versions.append(await store.interrupt(id, NOW))
-        versions.append(await store.replace(versions[-1].leased("me", NOW, LEASE, SKEW)))
-        versions.append(await store.commit(versions[-1].suspended_until(None, NOW), chunk(id, 0)))
+        versions.append(await store.replace(documents.extended(versions[-1], NOW)))
+        versions.append(await store.commit(documents.suspended(versions[-1], NOW), chunk(id, 0)))
         versions.append(await store.commit(completed(versions[-1]), chunk(id, 1), large(id, "output")))
         assert len({version.etag for version in versions}) == len(versions)
         assert await store.read(id) == versions[-1]
@@ -186,7 +185,9 @@ class StoreContract:
         changed = claimed(await store.create(execution()))
         replaced = await store.replace(changed)
         assert _own(await raw.get(changed.execution_id, "exec")) == plain(changed) == plain(replaced)
-        assert "leaseExpiresAt" not in plain(await store.replace(replaced.released(NOW))), "a field that is gone stays"
+        assert "leaseExpiresAt" not in plain(await store.replace(documents.released(replaced, NOW))), (
+            "a field that is gone stays"
+        )
 
     @pytest.mark.parametrize("etag", ["", '"made up"'])
     async def test_an_etag_that_is_none_replaces_nothing(self, store: Store, etag: str) -> None:
@@ -217,7 +218,7 @@ class StoreContract:
         await store.signal(item(id), NOW)
         await store.interrupt(id, NOW)
         await store.replace(claimed(await store.read(id)))
-        await store.commit((await store.read(id)).suspended_until(None, NOW), chunk(id, 0))
+        await store.commit(documents.suspended(await store.read(id), NOW), chunk(id, 0))
         found = _own(await raw.get(id, "exec"))
         assert (found["future"], found["parents"]) == ({"deep": ["x"]}, [parent])
 

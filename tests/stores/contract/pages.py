@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine.store import transitions
 from engine.store.base import Filter, Page, Store
 from engine.store.documents import SCHEMA, Execution
 from engine.values.error_records import ErrorRecord
@@ -23,6 +24,7 @@ from tests.stores.contract.executions import (
     large,
     new_id,
 )
+from tests.support import documents
 
 SECOND = timedelta(seconds=1)
 
@@ -57,7 +59,7 @@ class PagesContract:
 
     async def test_nothing_is_due_of_what_waits_for_the_outside_only(self, store: Store) -> None:
         created = await store.create(execution())
-        suspended = await store.replace(created.suspended_until(None, NOW))
+        suspended = await store.replace(documents.suspended(created, NOW))
         later = NOW + timedelta(days=9_999)
         assert (await store.due(later, 10)).executions == []
         woken = await store.signal(item(suspended.execution_id), NOW)
@@ -106,7 +108,7 @@ class PagesContract:
             page = await store.due(NOW, 2, continuation)
             for one in page.executions:
                 seen.append(one.execution_id)
-                await store.replace(claimed(one) if len(seen) % 2 else one.suspended_until(None, NOW))
+                await store.replace(claimed(one) if len(seen) % 2 else documents.suspended(one, NOW))
             continuation = page.continuation
             if continuation is None:
                 break
@@ -131,10 +133,14 @@ class PagesContract:
     async def test_filters_take_what_they_name_and_combine(self, store: Store) -> None:
         cause = ErrorRecord(type="Quarantined", message="why")
         running = await store.create(execution(workflow="a"))
-        waiting = await store.replace((await store.create(execution(workflow="a"))).suspended_until(None, NOW))
-        stopped = await store.replace((await store.create(execution(workflow="b"))).suspended_because(cause, NOW))
+        waiting = await store.replace(documents.suspended(await store.create(execution(workflow="a")), NOW))
+        stopped = await store.replace(
+            documents.suspended(await store.create(execution(workflow="b")), NOW, cause=cause)
+        )
         done = await store.commit(completed(await store.create(execution(workflow="a"))))
-        failed = await store.commit((await store.create(execution(workflow="b"))).completed("failed", None, cause, NOW))
+        failed = await store.commit(
+            documents.completed(await store.create(execution(workflow="b")), NOW, "failed", None, cause)
+        )
         cases: list[tuple[Filter, list[Execution]]] = [
             (Filter(), [running, waiting, stopped, done, failed]),
             (Filter(workflow="a"), [running, waiting, done]),
@@ -157,9 +163,9 @@ class PagesContract:
 
     async def test_what_has_no_cause_any_more_leaves_the_list_of_those_with_one(self, store: Store) -> None:
         cause = ErrorRecord(type="Quarantined")
-        stopped = await store.replace((await store.create(execution())).suspended_because(cause, NOW))
+        stopped = await store.replace(documents.suspended(await store.create(execution()), NOW, cause=cause))
         assert (await store.list(Filter(suspended_with_cause=True), 10)).executions == [stopped]
-        await store.replace(stopped.resumed(NOW))
+        await store.replace(transitions.resume(NOW).apply(stopped))
         assert (await store.list(Filter(suspended_with_cause=True), 10)).executions == []
 
     async def test_what_is_purged_is_neither_listed_nor_due(self, store: Store) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from engine.ground.errors import Conflict, Missing, Taken
+from engine.store import transitions
 from engine.store.base import Loaded, Store
 from engine.store.documents import Execution, InboxItem
 from tests.stores.contract.executions import (
     LATER,
-    LEASE,
     NOW,
-    SKEW,
     Raw,
     chunk,
     claimed,
@@ -25,14 +24,15 @@ from tests.stores.contract.executions import (
     new_id,
     plain,
 )
+from tests.support import documents
 
-MAY_TOUCH = {"write_id", "etag", "updated_at"}
-"""Fields that a store may set as it likes when it changes an exec document by itself."""
+OF_EACH_WRITE = {"write_id", "etag"}
+"""Fields that differ after every write."""
 
 
 def _changes(before: Execution, after: Execution) -> dict[str, Any]:
     """The fields that differ, as they are after it."""
-    fields = type(after).model_fields.keys() - MAY_TOUCH
+    fields = type(after).model_fields.keys() - OF_EACH_WRITE
     return {name: getattr(after, name) for name in fields if getattr(after, name) != getattr(before, name)}
 
 
@@ -45,7 +45,7 @@ class SignalsContract:
         created = await store.create(execution())
         sent = item(created.execution_id)
         woken = await store.signal(sent, LATER)
-        assert _changes(created, woken) == {"wake": 1, "inbox_count": 1, "due_at": LATER}
+        assert _changes(created, woken) == {"wake": 1, "inbox_count": 1, "due_at": LATER, "updated_at": LATER}
         assert woken.etag != created.etag
         assert await store.read(created.execution_id) == woken
         found = await raw.get(created.execution_id, "deferred::approval")
@@ -57,7 +57,7 @@ class SignalsContract:
         before = await store.replace(claimed(await store.create(execution())))
         if state != "driven":
             due = LATER if state == "waiting for a timer" else None
-            before = await store.replace(before.suspended_until(due, NOW))
+            before = await store.replace(documents.suspended(before, NOW, due))
         woken = await store.signal(item(before.execution_id), NOW)
         assert _changes(before, woken) == {"wake": before.wake + 1, "inbox_count": 1, "due_at": NOW}
         assert await store.read(before.execution_id) == woken
@@ -66,9 +66,9 @@ class SignalsContract:
         held = await store.replace(claimed(await store.create(execution())))
         await store.signal(item(held.execution_id), NOW)
         with pytest.raises(Conflict):
-            await store.commit(held.suspended_until(None, NOW), chunk(held.execution_id, 0))
+            await store.commit(documents.suspended(held, NOW), chunk(held.execution_id, 0))
         with pytest.raises(Conflict):
-            await store.replace(held.leased("me", NOW, LEASE, SKEW))
+            await store.replace(documents.extended(held, NOW))
 
     async def test_the_first_signal_of_a_name_wins(self, store: Store, other: Store) -> None:
         id = (await store.create(execution())).execution_id
@@ -155,7 +155,7 @@ class SignalsContract:
     async def test_an_interrupt_sets_the_mark_and_wakes(self, store: Store, raw: Raw) -> None:
         held = await store.replace(claimed(await store.create(execution())))
         marked = await store.interrupt(held.execution_id, LATER)
-        assert _changes(held, marked) == {"interrupted": True, "wake": 1, "due_at": LATER}
+        assert _changes(held, marked) == {"interrupted": True, "wake": 1, "due_at": LATER, "updated_at": LATER}
         assert await store.read(held.execution_id) == marked
         assert await raw.ids(held.execution_id) == ["exec"]
         with pytest.raises(Conflict):
@@ -225,7 +225,7 @@ class SignalsContract:
     async def test_an_older_version_purges_nothing(self, store: Store, raw: Raw) -> None:
         running = await store.create(execution(parents=[{"execution_id": new_id(), "step": "s"}]))
         old = await store.commit(completed(running), chunk(running.execution_id, 0))
-        told = await store.replace(old.settled(NOW))
+        told = await store.replace(transitions.mark_as_notified(NOW).apply(old))
         with pytest.raises(Conflict):
             await store.purge(old)
         assert await raw.ids(running.execution_id) == ["exec", "history::00000000"]

@@ -14,6 +14,7 @@ from engine.store.documents import Chunk, Execution, InboxItem
 from engine.values.events import Takeover
 from tests.cosmos_double import CosmosDouble
 from tests.cosmos_double.state import Container
+from tests.support import documents
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
@@ -71,11 +72,11 @@ def execution(number: int = 1, **fields: object) -> Execution:
 
 
 def claimed(execution: Execution, worker: str = "me") -> Execution:
-    return execution.claimed(worker, NOW, LEASE, SKEW)
+    return documents.claimed(execution, NOW, worker)
 
 
 def completed(execution: Execution) -> Execution:
-    return execution.completed("completed", "1", None, NOW)
+    return documents.completed(execution, NOW)
 
 
 def chunk(number: int = 0, of: int = 1) -> Chunk:

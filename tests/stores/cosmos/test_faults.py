@@ -16,6 +16,7 @@ from tests.cosmos_double import Answer, Call, CosmosDouble, Cut, Drop, Hold
 from tests.cosmos_double.faults import Action
 from tests.cosmos_double.state import Container
 from tests.stores.cosmos.support import NOW, Time, account, chunk, claimed, completed, execution, item, set_up
+from tests.support import documents
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ async def test_a_commit_that_was_overtaken_succeeds_under_its_old_etag(
     other = new_store()
     double.faults.add(Drop(after_effect=True), kind="batch")
     rival_at(double, lambda: other.signal(item(), NOW), BY_NAME["commit"], nth=2)
-    after = await store.commit(before.suspended_until(None, NOW), chunk())
+    after = await store.commit(documents.suspended(before, NOW), chunk())
     assert (after.suspended, after.wake) == (True, 0)
     with pytest.raises(Conflict):
         await store.replace(claimed(after))

@@ -11,10 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import combinations, product
 
+from engine.store.transitions import Transition
+from tests.verification.model.exec import (
+    TIMER_DUE,
+    Exec,
+    claim,
+    complete,
+    extend,
+    give_up,
+    release,
+    suspend,
+    uncount_claim,
+)
+from tests.verification.model.exec import after as after_transition
 from tests.verification.model.moves import Move, fault
 from tests.verification.model.programs import INTERRUPTED, TAKEOVER, TIMER, Events, Log, Run, recorded, run
 from tests.verification.model.rules import broken_append, broken_start
-from tests.verification.model.state import IDLE, TIMER_DUE, Driver, State, stopped, with_driver, written
+from tests.verification.model.state import IDLE, Driver, State, stopped, with_driver, written
 
 
 class Driving:
@@ -32,7 +45,7 @@ class Driving:
         if state.faults:
             yield Move("crashes", fault(stopped(state, number)), number, False)
             if driver.view is None and state.exec.worker == number and state.exec.claims:
-                uncounted = stopped(written(state, state.exec.with_claim_uncounted(), number), number)
+                uncounted = stopped(written(state, self._after(state.exec, uncount_claim, number), number), number)
                 yield Move("loses the store: its claim isn't counted", fault(uncounted), number, False)
         if driver.late or driver.at not in ("step", "start", "seal"):
             return  # what happens meanwhile makes a difference in the next round only
@@ -61,8 +74,9 @@ class Driving:
             yield Move("claims: conflict", stopped(state, number), number)
             return
         view = driver.view or state.exec
-        fresh, takeover = view.is_fresh("fresh" in self.without), view.worker is not None
-        claimed = view.claimed(number)
+        known = view._replace(claims=0, worker=None) if "fresh" in self.without else view
+        fresh, takeover = known.is_fresh(), view.worker is not None
+        claimed = self._after(view, claim, number)
         if "claim-due" in self.without:
             claimed = claimed._replace(due=None)
         if "keep-interrupt" in self.without:
@@ -118,10 +132,8 @@ class Driving:
             refreshing = driver._replace(at="refresh", then="give up")
             yield Move("suspends: conflict", with_driver(state, number, refreshing), number)
             return
-        suspended = state.exec.suspended_because()
-        if driver.takeover and "unsealed" not in self.without:
-            suspended = suspended._replace(worker=number)
-        after = written(state, suspended, number)
+        keeps_token = driver.takeover and "unsealed" not in self.without
+        after = written(state, self._after(state.exec, give_up, number, keeps_token), number)
         yield Move("suspends with a cause", stopped(after, number), number)
 
     def _seal(self, state: State, number: int, driver: Driver) -> Iterator[Move]:
@@ -258,19 +270,20 @@ class Driving:
             yield Move(f"{what}s: conflict", with_driver(state, number, driver._replace(at="refresh")), number)
             return
         view, asked = driver.view or state.exec, run(state.program, driver.run)
+        length = max(driver.length + bool(driver.unsaved), view.history_length)
         if what == "complete":
-            changed = view.completed(asked.outcome or "")
+            changed = self._after(view, complete, number, length, asked.outcome or "")
         elif what == "release":
-            changed = view.released()
+            changed = self._after(view, release, number, length)
             changed = changed._replace(due=None) if "release-due" in self.without else changed
         else:
-            changed = view.suspended_until(TIMER_DUE if asked.timer and "timer-due" not in self.without else None)
-        length = max(driver.length + bool(driver.unsaved), view.history_length)
+            due = TIMER_DUE if asked.timer and "timer-due" not in self.without else None
+            changed = self._after(view, suspend, number, length, due)
         after, wrong = state, None
         if driver.unsaved:
             after = state._replace(log=_put(state.log, driver.length, driver.unsaved))
             wrong = broken_append(after, driver.run)
-        after = written(after, changed._replace(history_length=length), number)
+        after = written(after, changed, number)
         came = f" with {', '.join(driver.unsaved)}" if driver.unsaved else ""
         yield Move(f"{what}s{came}", stopped(after, number), number, True, wrong)
 
@@ -279,7 +292,8 @@ class Driving:
             yield Move("extends its lease: conflict", with_driver(state, number, driver._replace(at="refresh")), number)
             return
         held = driver._replace(at=driver.then or "step", then="", late=False)
-        after = written(with_driver(state, number, held), (driver.view or state.exec).leased(number), number)
+        extended = self._after(driver.view or state.exec, extend, number)
+        after = written(with_driver(state, number, held), extended, number)
         yield Move("extends its lease", self._timed(after, number), number)
         if state.faults:
             lost = with_driver(after, number, held._replace(at="extend?", then=held.at))
@@ -320,7 +334,13 @@ class Driving:
                 yield Move(f"reads an old inbox: {_text(inbox)}", fault(after), number, False)
 
     def _is_runnable(self, state: State) -> bool:
-        return state.exec.is_runnable(state.rung, "lease" in self.without, "due-runs" in self.without)
+        exec = state.exec
+        exec = exec._replace(live=False) if "lease" in self.without else exec
+        exec = exec._replace(due=None) if "due-runs" in self.without else exec
+        return exec.is_runnable(state.rung)
+
+    def _after(self, exec: Exec, make: Callable[..., Transition], *arguments: int | str | bool | None) -> Exec:
+        return after_transition(exec, not self.without, make, *arguments)
 
     def _timed(self, state: State, number: int) -> State:
         """After a write that took the lease: its time is known, unless it counts from the answer."""

@@ -34,8 +34,8 @@ GUARDS = {
     "claim-etag": Guard(
         "a claim replaces the version that was looked at", "worker._claim, Store.replace", "steps", 4, TAKEN_BACK
     ),
-    "lease": Guard("who holds a live lease is left alone", "Execution.is_runnable", "steps", 10, TWICE),
-    "claim-due": Guard("a claim sets dueAt to the lease's end", "Execution.leased", "steps", 5, LEASE_LEFT),
+    "lease": Guard("nobody claims an execution under a live lease", "Execution.is_runnable", "steps", 10, TWICE),
+    "claim-due": Guard("a claim sets dueAt to the lease's end", "transitions.claim", "steps", 5, LEASE_LEFT),
     "first-due": Guard("a new execution has a dueAt", "Client._start", "steps", 1, WORK_LEFT),
     "claim-first": Guard("claim first, then load", "Lease.load", "after", 7, VALUE_LEFT),
     "fresh": Guard("an execution that was claimed before isn't fresh", "Execution.is_fresh", "steps", 11, AGAIN),
@@ -46,13 +46,21 @@ GUARDS = {
         "a load with less than inboxCount documents is read again", "Lease._read_partition", "after", 7, VALUE_LEFT
     ),
     "seal": Guard("a takeover seals the log", "Lease.load", "steps", 12, AGAIN),
-    "load-again": Guard("who finds more counted than it has loaded loads again", "Lease.load", "after", 18, VALUE_LEFT),
+    "load-again": Guard(
+        "a driver that has loaded less than the exec document counts loads again", "Lease.load", "after", 18, VALUE_LEFT
+    ),
     "reload": Guard("a seal that collides loads again", "Lease.load", "steps", 16, AGAIN),
     "unsealed": Guard(
-        "who lets go before it could seal leaves its token: the next one seals", "Lease.let_go", "steps", 17, AGAIN
+        "a driver that lets go before its seal leaves its token, so that the next driver seals",
+        "Lease.let_go",
+        "steps",
+        17,
+        AGAIN,
     ),
     "create-only": Guard("a chunk is only ever created", "Store.append, Store.commit", "race", 12, CHANGED),
-    "write-ahead": Guard("events are recorded before what they bring about starts", "Drive._step", "race", 5, UNASKED),
+    "write-ahead": Guard(
+        "events are recorded before the activities that follow from them start", "Drive._step", "race", 5, UNASKED
+    ),
     "clock": Guard("nothing starts once the heartbeat is due", "Drive._step", "race", 16, UNASKED),
     "clock-before-write": Guard(
         "a lease's time counts from before the write that took it", "Lease.heartbeat_at", "steps", 15, UNASKED
@@ -64,14 +72,20 @@ GUARDS = {
     "complete-etag": Guard(
         "a completion replaces the version in hand", "Lease.let_go, Store.commit", "together", 8, ENDED_CHANGED
     ),
-    "ours": Guard("after a conflict: only if the lease is still ours", "Lease.refresh", "together", 9, ENDED_CHANGED),
+    "ours": Guard(
+        "after a conflict a driver goes on only if it still holds the lease",
+        "Lease.refresh",
+        "together",
+        9,
+        ENDED_CHANGED,
+    ),
     "reread": Guard("after a conflict the inbox is read again", "Lease.refresh", "after", 9, VALUE_LEFT),
     "exec-first": Guard("exec first, then inbox", "Lease.refresh", "two", 11, VALUE_LEFT),
     "late-interrupt": Guard(
         "an interrupt counts until the outcome is written", "Drive._next_event", "two", 13, IGNORED
     ),
     "keep-interrupt": Guard(
-        "no change of the exec document takes an interrupt back", "Execution.claimed", "steps", 4, TAKEN_BACK
+        "no change of the exec document takes an interrupt back", "transitions.claim", "steps", 4, TAKEN_BACK
     ),
     "own-write": Guard(
         "a write that is sent again recognises its first try", "store.cosmos, `writeId`", "race", 7, OWN
@@ -86,12 +100,12 @@ GUARDS = {
         ENDED_CHANGED,
     ),
     "signal-due": Guard("a signal sets dueAt to now", "Store.signal, Store.interrupt", "after", 6, VALUE_LEFT),
-    "release-due": Guard("a release sets dueAt to now", "Execution.released", "steps", 5, WORK_LEFT),
+    "release-due": Guard("a release sets dueAt to now", "transitions.release", "steps", 5, WORK_LEFT),
     "wake": Guard("a signal bumps wake", "Store.signal, Store.interrupt"),
     "due-runs": Guard(
         "a dueAt that has passed makes an execution runnable", "Execution.is_runnable", "race", 6, TIMER_LEFT
     ),
-    "timer-due": Guard("a suspension keeps the dueAt of its timer", "Execution.suspended_until", "race", 6, TIMER_LEFT),
+    "timer-due": Guard("a suspension keeps the dueAt of its timer", "transitions.suspend", "race", 6, TIMER_LEFT),
 }
 
 

@@ -7,12 +7,14 @@ not fair, nor is the outside, nor a delivery by the feed, on which nothing depen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from engine.store.transitions import Transition
 from tests.verification.model.driving import Driving
+from tests.verification.model.exec import GONE, Exec, add_inbox_item, after, interrupt, resume, terminate
 from tests.verification.model.moves import Move, fault
 from tests.verification.model.programs import PROGRAMS
-from tests.verification.model.state import GONE, IDLE, Driver, State, written
+from tests.verification.model.state import IDLE, Driver, State, written
 
 
 class Protocol:
@@ -21,7 +23,7 @@ class Protocol:
     def __init__(self, without: frozenset[str] = frozenset()) -> None:
         self.without = without
         self._driving = Driving(without)
-        self._bumps = ("wake" not in without, "signal-due" not in without)
+        self._guarded = not without
 
     def moves(self, state: State) -> list[Move]:
         """All that may happen next in a state."""
@@ -33,9 +35,8 @@ class Protocol:
 
     def _outside(self, state: State) -> Iterator[Move]:
         exec, closed = state.exec, bool(state.exec.ended) and "running-only" not in self.without
-        wake, due = self._bumps
         if state.owed and not exec.ended:
-            bumped = written(state._replace(owed=False), exec.signalled(wake, due))
+            bumped = written(state._replace(owed=False), self._bumped(exec, add_inbox_item))
             yield Move("the outside bumps the exec document", bumped, fair=False)
         if closed:
             return
@@ -45,27 +46,32 @@ class Protocol:
                 continue  # taken: nothing changes
             if not first and value != _first(state.program, value[0]):
                 continue  # which of the values is first makes no difference
-            after = state._replace(inbox=state.inbox.difference(first) | {value})
+            added = state._replace(inbox=state.inbox.difference(first) | {value})
             if "one-batch" in self.without:
-                yield Move(f"the outside adds {value}", after._replace(owed=True), fair=False)
+                yield Move(f"the outside adds {value}", added._replace(owed=True), fair=False)
             else:
-                yield Move(f"the outside sends {value}", written(after, exec.signalled(wake, due)), fair=False)
+                yield Move(f"the outside sends {value}", written(added, self._bumped(exec, add_inbox_item)), fair=False)
         if not exec.interrupted:
-            yield Move("the outside interrupts", written(state, exec.with_interrupt(wake, due)), fair=False)
+            yield Move("the outside interrupts", written(state, self._bumped(exec, interrupt)), fair=False)
         if exec.cause and not exec.ended:
-            yield Move("the outside resumes it", written(state, exec.resumed()), fair=False)
+            yield Move("the outside resumes it", written(state, after(exec, self._guarded, resume)), fair=False)
         if not exec.ended and PROGRAMS[state.program].terminates:
-            yield Move("the outside terminates it", written(state, exec.terminated()), fair=False)
+            yield Move("the outside terminates it", written(state, after(exec, self._guarded, terminate)), fair=False)
+
+    def _bumped(self, exec: Exec, make: Callable[[], Transition]) -> Exec:
+        changed = after(exec, self._guarded, make)
+        changed = changed._replace(wake=exec.wake) if "wake" in self.without else changed
+        return changed._replace(due=exec.due) if "signal-due" in self.without else changed
 
     def _time(self, state: State, fair: bool) -> Iterator[Move]:
         exec = state.exec
         if exec.is_leased() and (exec.worker == GONE or state.faults):
             late: tuple[Driver, ...] = tuple(d if d.at == IDLE else d._replace(late=True) for d in state.drivers)
-            after = state._replace(exec=exec._replace(live=False), drivers=late)
+            expired = state._replace(exec=exec._replace(live=False), drivers=late)
             if exec.worker == GONE:
-                yield Move("the lease expires, its driver is gone", after, fair=fair)
+                yield Move("the lease expires, its driver is gone", expired, fair=fair)
             else:
-                yield Move("the lease expires, its driver is frozen", fault(after), fair=False)
+                yield Move("the lease expires, its driver is frozen", fault(expired), fair=False)
         if state.program == "race" and not state.rung and not exec.ended:
             yield Move("the timer's moment passes", state._replace(rung=True), fair=fair)
 

@@ -12,8 +12,9 @@ rules to one with none.
 
 from __future__ import annotations
 
+from tests.verification.model.exec import Exec
 from tests.verification.model.programs import recorded
-from tests.verification.model.state import IDLE, Driver, Exec, State, stopped
+from tests.verification.model.state import IDLE, Driver, State, stopped
 
 ETAGS = frozenset({"claim-etag", "heartbeat-etag", "suspend-etag", "complete-etag"})
 _WRITES_EXEC = {"claim", "claim?", "suspend", "complete", "release", "extend", "extend?", "refresh", "inbox", "give up"}

@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tests.verification.model.exec import GONE, Exec
 from tests.verification.model.moves import Move
 from tests.verification.model.programs import PROGRAMS, Log
 from tests.verification.model.protocol import Protocol
 from tests.verification.model.reduction import Reduction
 from tests.verification.model.rules import broken, stuck
-from tests.verification.model.state import GONE, Driver, Exec, State, mirrored
+from tests.verification.model.state import Driver, State, mirrored
 
 FAULTS = 2
 """Faults in one run, of any kind: so at least two expiries, two crashes, or one of each."""

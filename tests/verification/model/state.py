@@ -1,4 +1,4 @@
-"""What a state of the model is made of, and how the exec document may change.
+"""What a state of the model is made of.
 
 Three things keep the states few, and none of them hides a behaviour:
 1. An etag is only ever compared. So a driver doesn't hold one: it holds `view`, None as long as the version in its hand
@@ -12,95 +12,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tests.verification.model.exec import GONE, Exec
 from tests.verification.model.programs import Events, Log
 
-GONE = -1
-"""A token of a drive that is over."""
-NOW, LEASE, TIMER_DUE = "now", "lease", "timer"
-"""What `dueAt` may say: a moment that has passed, the end of the lease, or that of the timer."""
 IDLE = "idle"
-
-
-class Exec(NamedTuple):
-    """The exec document. `live`: the lease's end, and the skew, have not passed."""
-
-    ended: str | None = None
-    suspended: bool = False
-    interrupted: bool = False
-    worker: int | None = None
-    live: bool = False
-    due: str | None = NOW
-    wake: int = 0
-    seen_wake: int = 0
-    inbox_count: int = 0
-    history_length: int = 0
-    claims: int = 0
-    """1 for any number of claims since there was progress, but for those that are not counted."""
-    cause: bool = False
-    """Whether it was suspended for something that `resume` has to cure."""
-
-    def is_due(self, rung: bool) -> bool:
-        """Whether `dueAt` has passed; `rung`: the timer's moment has."""
-        return self.due == NOW or (self.due == LEASE and not self.live) or (self.due == TIMER_DUE and rung)
-
-    def is_leased(self) -> bool:
-        """As `Execution.is_leased`."""
-        return self.worker is not None and self.live
-
-    def is_fresh(self, without_claims: bool = False) -> bool:
-        """As `Execution.is_fresh`."""
-        claimed = (self.claims or self.worker is not None) and not without_claims
-        return not (self.history_length or self.inbox_count or self.wake or claimed)
-
-    def is_runnable(self, rung: bool, without_lease: bool = False, without_due: bool = False) -> bool:
-        """As `Execution.is_runnable`."""
-        if self.ended or (self.is_leased() and not without_lease):
-            return False
-        return not self.suspended or self.wake > self.seen_wake or (self.is_due(rung) and not without_due)
-
-    # -- the changes, as `Execution` has them --
-
-    def claimed(self, worker: int) -> Exec:
-        return self._replace(claims=1, suspended=False, cause=False).leased(worker)
-
-    def leased(self, worker: int) -> Exec:
-        return self._replace(worker=worker, live=True, due=LEASE)
-
-    def with_claim_uncounted(self) -> Exec:
-        return self._replace(claims=0)
-
-    def suspended_until(self, due: str | None) -> Exec:
-        return self._let_go()._replace(suspended=True, due=due, seen_wake=self.wake)
-
-    def suspended_because(self) -> Exec:
-        return self.suspended_until(None)._replace(cause=True)
-
-    def released(self) -> Exec:
-        return self._let_go()._replace(suspended=False, due=NOW)
-
-    def completed(self, outcome: str) -> Exec:
-        return self._let_go()._replace(ended=outcome, suspended=False, due=None, seen_wake=self.wake)
-
-    def terminated(self) -> Exec:
-        return self.completed("terminated")._replace(wake=self.wake + 1)
-
-    def _let_go(self) -> Exec:
-        return self._replace(worker=None, live=False, claims=0, cause=False)
-
-    # -- the changes of the outside, as `Store.signal`, `Store.interrupt` and `Execution` make them --
-
-    def signalled(self, wake: bool = True, due: bool = True) -> Exec:
-        """With one more document in the inbox."""
-        return self._replace(inbox_count=self.inbox_count + 1)._touched(wake, due)
-
-    def resumed(self) -> Exec:
-        return self._replace(suspended=False, cause=False, claims=0, due=NOW, wake=self.wake + 1)
-
-    def with_interrupt(self, wake: bool = True, due: bool = True) -> Exec:
-        return self._replace(interrupted=True)._touched(wake, due)
-
-    def _touched(self, wake: bool, due: bool) -> Exec:
-        return self._replace(wake=self.wake + wake, due=NOW if due else self.due)
 
 
 class Driver(NamedTuple):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
@@ -18,10 +19,12 @@ from engine.driving.drive import Drive
 from engine.driving.lease import Lease, LeaseLost
 from engine.ground.clock import Clock
 from engine.ground.settings import Settings
+from engine.store import transitions
 from engine.store.base import Store
 from engine.store.cosmos import patches
 from engine.store.cosmos.items import Operation
-from engine.store.documents import EXEC, Document, Execution
+from engine.store.documents import EXEC, Document
+from engine.store.transitions import Replacement
 from tests.verification.simulation.container import Container
 
 Mutant = Callable[[], AbstractContextManager[Any]]
@@ -36,7 +39,7 @@ _apply, _create, _load, _read, _refresh = (
     Lease._read_partition,
     Lease.refresh,
 )
-_increment, _operations, _completed = patches._increment, patches.operations, Execution.completed
+_increment, _operations, _complete = patches._increment, patches.operations, transitions.complete
 
 
 def _without_if_match(where: Callable[[Document], bool]) -> Mutant:
@@ -138,10 +141,14 @@ def _no_count_of_the_inbox() -> AbstractContextManager[Any]:
 
 
 def _child_without_outbox() -> AbstractContextManager[Any]:
-    def completed(self: Execution, *arguments: Any) -> Execution:
-        return _completed(self, *arguments).model_copy(update={"due_at": None})
+    def complete(*arguments: Any) -> Replacement:
+        return replace(_complete(*arguments), derived=lambda execution: {"seen_wake": execution.wake, "due_at": None})
 
-    return mock.patch.object(Execution, "completed", completed)
+    return mock.patch.object(transitions, "complete", complete)
+
+
+def _no_guards_in_the_table() -> AbstractContextManager[Any]:
+    return mock.patch.object(Replacement, "is_allowed", return_value=True)
 
 
 def _no_clock_before_the_seal() -> AbstractContextManager[Any]:
@@ -196,6 +203,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "an interrupt is overwritten": _interrupt_forgotten,
     "takeover without seal": _no_seal,
     "inbox not counted": _no_count_of_the_inbox,
+    "any transition is allowed": _no_guards_in_the_table,
     "a child's end is not owed": _child_without_outbox,
     "a child that was given up isn't told": lambda: mock.patch.object(children, "drop_child", mock.AsyncMock()),
     "a takeover seals without a look at the clock": _no_clock_before_the_seal,

@@ -11,6 +11,7 @@ import pytest
 
 from engine import Deferred, UnknownExecution, activity, workflow
 from engine.ground.errors import Missing
+from engine.store import transitions
 from engine.store.cosmos.items import Operation
 from engine.store.cosmos.resend import Resend
 from engine.testing import Call, Environment, ManualClock
@@ -108,7 +109,7 @@ async def vanish(env: Environment, id: str) -> None:
     """Someone else ends the execution and purges it."""
     found = await env.store.inner.read(id)
     if not found.is_complete:
-        found = await env.store.inner.replace(found.terminated(env.clock.now()))
+        found = await env.store.inner.replace(transitions.terminate(env.clock.now()).apply(found))
     await env.store.inner.purge(found)
 
 

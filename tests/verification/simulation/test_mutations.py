@@ -29,6 +29,7 @@ CAUGHT = {
     "an interrupt is overwritten": ("hurried", 22),
     "takeover without seal": ("frozen", 177),
     "inbox not counted": ("lagging", 8),
+    "any transition is allowed": ("hurried", 1),
     "a child's end is not owed": ("bereft", 90),
     "a child that was given up isn't told": ("bereft", 5),
     "a takeover seals without a look at the clock": ("frozen", 35),
