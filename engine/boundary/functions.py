@@ -140,10 +140,11 @@ def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
         max_items_per_invocation=100,
     )
     @triggers.retry(
-        strategy="exponential_backoff", max_retry_count="-1", minimum_interval="00:00:01", maximum_interval="00:01:00"
+        strategy="exponential_backoff", max_retry_count="5", minimum_interval="00:00:01", maximum_interval="00:00:15"
     )
     async def drive_changes(documents: func.DocumentList) -> None:
-        """Drive what changed. Raises only if the store can't be reached: the host then gives the same batch again."""
+        """Drive what changed. Raises only if the store can't be reached: the host then gives the same batch again, a
+        few times. A batch that it gives up is found by the sweep."""
         await runtime.worker.drive_changes(documents)
 
     @triggers.timer_trigger("timer", schedule="*/10 * * * * *", use_monitor=False)

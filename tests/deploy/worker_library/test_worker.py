@@ -49,9 +49,9 @@ async def test_the_feed_is_what_the_host_is_told(host: WorkerHost) -> None:
         "maxItemsPerInvocation": 100,
     }
     retry = host.functions["drive_changes"].retry_options
-    assert retry.max_retry_count == -1
+    assert retry.max_retry_count == 5
     assert retry.retry_strategy == "exponential_backoff"
-    assert (retry.minimum_interval, retry.maximum_interval) == (timedelta(seconds=1), timedelta(minutes=1))
+    assert (retry.minimum_interval, retry.maximum_interval) == (timedelta(seconds=1), timedelta(seconds=15))
 
 
 async def test_the_sweep_is_what_the_host_is_told(host: WorkerHost) -> None:

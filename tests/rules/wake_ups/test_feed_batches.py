@@ -14,13 +14,24 @@ from typing import Any
 import pytest
 
 from engine import Deferred, workflow
-from engine.ground.errors import Unavailable
+from engine.ground.errors import DecodingError, Refused, Unavailable
 from engine.store.base import Filter
 from engine.store.documents import SCHEMA, Document
 from engine.store.sqlite.store import SqliteStore
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import SWEEPS_NEW_AFTER, Freezer, Process, as_fed, fed, image, nth, overwrite, store_of
+from tests.support.faults import (
+    PAST_LEASE,
+    SWEEPS_NEW_AFTER,
+    Freezer,
+    Process,
+    as_fed,
+    fed,
+    image,
+    nth,
+    overwrite,
+    store_of,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -258,6 +269,43 @@ async def test_a_batch_is_given_again_only_when_the_store_is_away() -> None:
         assert sum([(await env.status(id)).is_complete for id in ids]) == 3
         await env.worker.drive_changes(batch)
         assert [(await env.status(id)).value() for id in ids] == ["good"] * 5
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Refused("not like this"),
+        DecodingError("unreadable"),
+        OverflowError("year 0"),
+        RuntimeError("a bug"),
+        asyncio.CancelledError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("method", ["replace", "load", "append", "commit"])
+async def test_no_error_but_an_unreachable_store_fails_a_batch(
+    method: str, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    """L1, L2: whatever a store call raises for one execution, the batch ends well, and the other one is driven."""
+    async with Environment([batches_good]) as env:
+        ids = [await env.start(batches_good) for _ in range(2)]
+
+        async def fail(call: Call) -> None:
+            if call.method == method and ids[0] in repr(call.arguments):
+                raise error
+
+        env.store.before = fail
+        with caplog.at_level(logging.CRITICAL, "engine"):
+            await env.worker.drive_changes(await fed(env, *ids))
+        env.store.before = _nothing
+        assert (await env.status(ids[1])).value() == "good"
+        env.clock.advance(PAST_LEASE)
+        await env.worker.sweep()
+        assert (await env.status(ids[0])).is_complete
+
+
+async def _nothing(call: Call) -> None:
+    return None
 
 
 async def test_what_is_left_alone_is_not_asked_about_again() -> None:
