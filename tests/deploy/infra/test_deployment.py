@@ -69,13 +69,13 @@ def test_the_api_is_where_its_address_says() -> None:
 
 
 def test_a_batch_that_fails_is_given_up_within_minutes() -> None:
-    """Each try may take the store's patience and a batch's budget. A partition waits no longer than that, and a draining
+    """A try may take the store's patience and a batch's budget. A partition waits no longer than that, and a draining
     instance ends. The sweep finds what the batch held."""
     retry = TRIGGERS.read_text("utf-8")
     (count,) = re.findall(r'max_retry_count="(-?\d+)"', retry)
     (longest,) = re.findall(r'maximum_interval="([\d:]+)"', retry)
     one_try = RETRY_SECONDS + Settings.batch_budget.total_seconds() + timespan(longest)
-    assert 0 < int(count)
+    assert int(count) > 0
     assert (1 + int(count)) * one_try < 600
     assert trigger("drive_changes")["feed_poll_delay"] == 500
 
