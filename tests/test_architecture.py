@@ -67,7 +67,7 @@ MAY_USE: dict[str, set[str]] = {
     "engine/core/wind_up.py": {"asyncio"},
     "engine/core/retry.py": {"random"},
     "engine/core/trace.py": {"sys"},
-    "engine/core/declarations.py": {"asyncio"},
+    "engine/core/declarations.py": {"asyncio", "typing_extensions"},
     "engine/core/authoring.py": {"asyncio", "logging", "random", "sys", "uuid"},
     "engine/store": {"pydantic", "asyncio", "logging", "uuid", "urllib"},
     "engine/store/sqlite": {"asyncio", "concurrent", "pathlib", "sqlite3", "time"},

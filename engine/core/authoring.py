@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from engine.core.activity_info import ActivityInfo, current_info
 from engine.core.context import Context
-from engine.core.declarations import Activity, Workflow, current_context
+from engine.core.declarations import Activity, KeyFunction, Workflow, current_context
 from engine.core.options import DEFAULT_PARALLEL, Options
 from engine.core.retry import Retry
 from engine.values.outcome import Outcome
@@ -101,7 +101,7 @@ class _WorkflowWords:
         *,
         name: str | None = None,
         version: str = "1",
-        idempotency_key: Callable[..., str] | None = None,
+        idempotency_key: KeyFunction | None = None,
         max_parallel: int = DEFAULT_PARALLEL,
         tags: Mapping[str, str] | None = None,
         suspend_on_failure: bool = False,
@@ -115,7 +115,7 @@ class _WorkflowWords:
         *,
         name: str | None = None,
         version: str = "1",
-        idempotency_key: Callable[..., str] | None = None,
+        idempotency_key: KeyFunction | None = None,
         max_parallel: int = DEFAULT_PARALLEL,
         tags: Mapping[str, str] | None = None,
         suspend_on_failure: bool = False,

@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from datetime import timedelta
-from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from engine.core.loop import DurableLoop
 from engine.core.options import Options
@@ -20,8 +20,16 @@ from engine.ground.errors import EncodingError, InvalidInput
 from engine.ground.names import checked_name, execution_id
 from engine.values.codec import Codec, Signature, type_hints
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
 P = ParamSpec("P")
 R = TypeVar("R")
+
+Call = Coroutine[object, object, R]
+"""A call that is awaited for an R. It holds no Any: mypy finds no type for an `asyncio.gather` of calls that hold one."""
+KeyFunction = Callable[[Any], str] | Callable[[], str]
+"""Makes an idempotency key of the payload, or of nothing for a workflow without a payload."""
 
 
 class Steps(Protocol):
@@ -127,10 +135,10 @@ class Activity(Generic[P, R]):
         """The names of all activities that were declared in this process."""
         return set(cls._names)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         run = current_context()
         if run is None:
-            return cast(Coroutine[Any, Any, R], self.original(*args, **kwargs))
+            return cast(Call[R], self.original(*args, **kwargs))
         return _named(cast(Steps, run).call_activity(self, args, kwargs), self._shown)
 
     def __repr__(self) -> str:
@@ -147,9 +155,9 @@ class Deferred(Generic[R]):
     _declared: ClassVar[dict[str, Deferred[Any]]] = {}
 
     @overload
-    def __init__(self, name: str, type: type[R]) -> None: ...
+    def __init__(self: Deferred[Any], name: str) -> None: ...
     @overload
-    def __init__(self: Deferred[Any], name: str, type: Any = Any) -> None: ...
+    def __init__(self, name: str, type: TypeForm[R]) -> None: ...
     def __init__(self, name: str, type: Any = Any) -> None:
         self.name = checked_name(name, "deferred")
         self.type = type
@@ -224,9 +232,9 @@ class Channel(Generic[R]):
     _declared: ClassVar[dict[str, Channel[Any]]] = {}
 
     @overload
-    def __init__(self, name: str, type: type[R]) -> None: ...
+    def __init__(self: Channel[Any], name: str) -> None: ...
     @overload
-    def __init__(self: Channel[Any], name: str, type: Any = Any) -> None: ...
+    def __init__(self, name: str, type: TypeForm[R]) -> None: ...
     def __init__(self, name: str, type: Any = Any) -> None:
         self.name = checked_name(name, "channel")
         self.type = type
@@ -275,7 +283,7 @@ class Workflow(Generic[P, R]):
         function: Callable[P, Awaitable[R]],
         name: str | None,
         version: str,
-        idempotency_key: Callable[..., str] | None,
+        idempotency_key: KeyFunction | None,
         options: Options,
     ) -> None:
         if not inspect.iscoroutinefunction(function):
@@ -297,7 +305,7 @@ class Workflow(Generic[P, R]):
         if not re.fullmatch(r"[\w.]+", self.name):
             raise ValueError(f"the name of a workflow has letters, digits, '_' and '.' only, not {self.name!r}")
         self.version = version
-        self.idempotency_key = idempotency_key
+        self.idempotency_key = cast(Callable[..., str] | None, idempotency_key)
         self.options = options
         self.takes_payload = bool(parameters)
         self.optional_payload = bool(parameters) and parameters[0].default is not inspect.Parameter.empty
@@ -341,17 +349,17 @@ class Workflow(Generic[P, R]):
             raise InvalidInput(f"the idempotency key of workflow {self.name} is text and not empty, not {key!r}")
         return key
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         run = current_context()
         if run is None:
-            return self.function(*args, **kwargs)
+            return cast(Call[R], self.function(*args, **kwargs))
         return self._call_child(run, args, kwargs, waits=True, abandon=False)
 
-    def child(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+    def child(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """As a plain call in a workflow, but for a child that lives on when its parent ends."""
         return self._call_child(self._inside("child"), args, kwargs, waits=True, abandon=True)
 
-    def start(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, str]:
+    def start(self, *args: P.args, **kwargs: P.kwargs) -> Call[str]:
         """Start a child without waiting for its end. Returns its execution id. For the code of a workflow; elsewhere
         it is `client.start`."""
         return self._call_child(self._inside("start"), args, kwargs, waits=False, abandon=True)
