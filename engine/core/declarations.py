@@ -27,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Call = Coroutine[object, object, R]
-"""A call that is awaited for an R. It holds no Any: mypy finds no type for an `asyncio.gather` of calls that hold one."""
+"""A call, awaited for an R. It holds no Any: mypy finds no type for an `asyncio.gather` of calls that hold one."""
 KeyFunction = Callable[[Any], str] | Callable[[], str]
 """Makes an idempotency key of the payload, or of nothing for a workflow without a payload."""
 
