@@ -1,9 +1,7 @@
-"""The Authorization header: the HMAC of the account's key, or a token of Microsoft Entra ID when accepted.
+"""The Authorization header: the HMAC of the account's key.
 
 https://learn.microsoft.com/rest/api/cosmos-db/access-control-on-cosmosdb-resources gives the string to sign:
-verb, resource type, resource link and date, in lower case except the link when it is made of names.
-The double does not check a token and knows no roles, but a token never works on databases and containers:
-data-plane role assignments do not cover them (403, sub-status 5300).
+verb, resource type, resource link and date, in lower case except the link.
 """
 
 import base64
@@ -12,7 +10,7 @@ import hmac
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-from .errors import AAD_NOT_AUTHORIZED, CosmosError, bad_request
+from .errors import CosmosError, bad_request
 
 
 def check(
@@ -22,8 +20,6 @@ def check(
     resource_type: str,
     resource_link: str,
     key: str,
-    accept_aad: bool,
-    is_control: bool,
 ) -> None:
     """Refuse a request that is not signed, or signed for something else."""
     if "x-ms-version" not in headers:
@@ -32,15 +28,6 @@ def check(
     if not raw:
         raise CosmosError(401, "Required Header authorization is missing. Ensure a valid token is passed.")
     token = dict(part.partition("=")[::2] for part in unquote(raw).split("&"))
-    if token.get("type") == "aad" and accept_aad and token.get("sig"):
-        if is_control:
-            raise CosmosError(
-                403,
-                "Request is blocked because principal does not have required RBAC permissions to perform "
-                "this action: it is not a data action.",
-                substatus=AAD_NOT_AUTHORIZED,
-            )
-        return
     if token.get("type") != "master" or token.get("ver") != "1.0":
         raise CosmosError(401, "The format of value of the Authorization header is not accepted.")
     payload = string_to_sign(method, resource_type, resource_link, headers)

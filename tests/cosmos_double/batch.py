@@ -17,7 +17,6 @@ MAX_OPERATIONS = 100
 FAILED_DEPENDENCY = 424
 _MEMBERS = {
     "Create": {"resourceBody"},
-    "Upsert": {"resourceBody"},
     "Read": {"id"},
     "Replace": {"id", "resourceBody"},
     "Patch": {"id", "resourceBody"},
@@ -55,8 +54,6 @@ def run(container: Container, key: PartitionKey, operations: Any, *, minimal: bo
             outcome = _step(transaction, operation)
         except CosmosError as error:
             return _failed(len(operations), position, error, outcomes)
-        if outcome.status == 304:
-            return _failed(len(operations), position, CosmosError(304, "Not Modified"), outcomes)
         outcomes.append(outcome)
     transaction.commit()
     pairs = zip(operations, outcomes, strict=True)
@@ -77,20 +74,18 @@ def _check(operation: Any) -> None:
     if kind not in _MEMBERS:
         raise bad_request(f"One of the specified inputs is invalid: the batch operation {kind!r}.")
     missing = _MEMBERS[kind] - set(operation)
-    unknown = set(operation) - _MEMBERS[kind] - {"operationType", "ifMatch", "ifNoneMatch", "id"}
+    unknown = set(operation) - _MEMBERS[kind] - {"operationType", "ifMatch", "id"}
     if missing or unknown:
         raise bad_request(f"The batch operation {kind} lacks {sorted(missing)} or has {sorted(unknown)}.")
 
 
 def _step(transaction: Transaction, operation: dict[str, Any]) -> Outcome:
-    condition = Condition(operation.get("ifMatch"), operation.get("ifNoneMatch"))
+    condition = Condition(operation.get("ifMatch"))
     match operation["operationType"]:
         case "Create":
             return transaction.create(operation["resourceBody"])
-        case "Upsert":
-            return transaction.upsert(operation["resourceBody"], condition)
         case "Read":
-            return transaction.read(operation["id"], condition)
+            return transaction.read(operation["id"])
         case "Replace":
             return transaction.replace(operation["id"], operation["resourceBody"], condition)
         case "Patch":

@@ -6,7 +6,7 @@
 
 A rule matches requests by kind, operation, method and a predicate, counts the matches, and acts on the matches
 from the `nth` on, `times` of them (None: for ever). All rules whose turn it is act, in the order in which they
-were added. Nothing is random, and nothing waits except `Delay` and `Hold`.
+were added. Nothing is random, and nothing waits except `Hold`.
 
 An action has two moments: before the request is handled, and after (`after_effect=True`: the write has happened,
 and the client may never learn of it). A refusal or a drop at the first moment means that nothing happened.
@@ -79,16 +79,6 @@ class Cut(Action):
 
 
 @dataclass
-class Delay(Action):
-    """Wait, on the wall clock; longer than the client's timeout, the client gives up and the request goes on."""
-
-    seconds: float
-
-    async def act(self, request: Request, account: Account) -> None:
-        await asyncio.sleep(self.seconds)
-
-
-@dataclass
 class Hold(Action):
     """Wait until the test sets `release`; `arrived` is set when the request is here. Races without sleeping."""
 
@@ -116,9 +106,7 @@ class Call(Action):
 class StaleRead(Action):
     """Answer a read, query or feed from a replica that is so many commits behind.
 
-    Never behind the session token that the request carries, never behind what the undo log remembers, and never
-    at all on an account with Strong or BoundedStaleness consistency (there, staleness has a bound of its own
-    that the double keeps at zero).
+    Never behind the session token that the request carries, and never behind what the undo log remembers.
     """
 
     behind: int = 1

@@ -39,11 +39,11 @@ class Scope:
         return self.low <= document.epk < self.high
 
 
-def changes(part: Range, scope: Scope, since: int, not_before: int | None, size: int, lsn: int, now: float) -> FeedPage:
+def changes(part: Range, scope: Scope, since: int, not_before: int | None, size: int, lsn: int) -> FeedPage:
     """Changes after the LSN `since`, as a replica at `lsn` sees them."""
     found = [
         document
-        for document in part.view(lsn, now).values()
+        for document in part.view(lsn).values()
         if document.lsn > since and scope.holds(document)
         if not_before is None or document.body["_ts"] >= not_before
     ]

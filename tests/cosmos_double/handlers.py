@@ -6,7 +6,7 @@ Nothing here waits, so a request is handled as one step: no other request sees h
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import batch, charges, feed, query_pages, query_plan, rules, wire
+from . import batch, charges, feed, query_pages, rules, wire
 from .errors import (
     COLLECTION_RID_MISMATCH,
     CosmosError,
@@ -16,13 +16,12 @@ from .errors import (
 )
 from .feed import Scope
 from .items import Condition, Outcome, Transaction
-from .query_pages import Position
+from .query_pages import Position, Rewrites
 from .query_parser import Query
-from .query_plan import Rewrites
 from .request import Request, is_set
 from .state import Account, Container, Document, Range
 
-LEVELS = ("Eventual", "ConsistentPrefix", "Session", "BoundedStaleness", "Strong")  # weakest first
+LEVELS = ("Eventual", "Session")
 
 
 @dataclass(slots=True)
@@ -64,7 +63,6 @@ class Handlers:
                 raise bad_request(f"Request url is invalid: /{'/'.join(request.segments)}")
             case _, "unknown":
                 raise CosmosError(405, f"The method {request.method} is not allowed here.")
-        self._check_level(request)
         container = self._target(request)
         match request.kind:
             case "pkranges":
@@ -103,32 +101,19 @@ class Handlers:
         }
 
     def _database(self, request: Request) -> Response:
-        if request.operation == "list":
-            found = [database.resource() for database in self.account.databases.values()]
-            return _control(200, {"_rid": "", "Databases": found, "_count": len(found)})
         if request.operation == "create":
             body = request.body if isinstance(request.body, dict) else {}
             return _control(201, self.account.add(rules.check_id(body.get("id"))).resource())
-        database = self.account.database(request.database or "")
-        if request.operation == "read":
-            return _control(200, database.resource())
-        del self.account.databases[database.id]
-        return Response(204, charge=charges.CONTROL)
+        return _control(200, self.account.database(request.database or "").resource())
 
     def _container(self, request: Request) -> Response:
         database = self.account.database(request.database or "")
-        if request.operation == "list":
-            found = [container.resource() for container in database.containers.values()]
-            return _control(200, {"_rid": database.rid, "DocumentCollections": found, "_count": len(found)})
         if request.operation == "create":
             made = database.add(rules.container_rules(request.body), self.account.ranges)
             return _control(201, made.resource(), **{"x-ms-alt-content-path": f"dbs/{database.id}"})
         container = database.container(request.container or "")
-        if request.operation == "read":
-            etag = {"etag": container.etag, "x-ms-alt-content-path": f"dbs/{database.id}"}
-            return _control(200, container.resource(), **etag)
-        del database.containers[container.rules.id]
-        return Response(204, charge=charges.CONTROL)
+        etag = {"etag": container.etag, "x-ms-alt-content-path": f"dbs/{database.id}"}
+        return _control(200, container.resource(), **etag)
 
     def _target(self, request: Request) -> Container:
         container = self.account.database(request.database or "").container(request.container or "")
@@ -169,34 +154,19 @@ class Handlers:
         return Response(outcome.status, body, headers, outcome.charge)
 
     def _step(self, request: Request, transaction: Transaction) -> Outcome:
-        condition = Condition(request.headers.get("If-Match"), request.headers.get("If-None-Match"))
-        item_id = self._id_of_rid(request, transaction) or request.id or ""
+        condition = Condition(request.headers.get("If-Match"))
+        item_id = request.id or ""
         match request.operation:
             case "create":
                 return transaction.create(request.body)
-            case "upsert":
-                return transaction.upsert(request.body, condition)
             case "read":
-                return transaction.read(item_id, condition)
+                return transaction.read(item_id)
             case "replace":
                 return transaction.replace(item_id, request.body, condition)
             case "patch":
                 return transaction.patch(item_id, request.body, condition)
             case _:
                 return transaction.delete(item_id, condition)
-
-    def _id_of_rid(self, request: Request, transaction: Transaction) -> str | None:
-        """The id behind a `_self` link, which the SDK follows when it is given an item rather than an id."""
-        if not self.is_by_rid(request) or len(request.segments) < 6:
-            return None
-        return transaction.id_of(request.segments[5])
-
-    def is_by_rid(self, request: Request) -> bool:
-        """Whether the path is made of `_rid`s."""
-        name = request.database
-        return name not in self.account.databases and any(
-            database.rid == name for database in self.account.databases.values()
-        )
 
     def _batch(self, request: Request, container: Container) -> Response:
         batch.is_atomic(request.headers)
@@ -221,28 +191,29 @@ class Handlers:
     # Queries and feeds
 
     def _plan(self, request: Request) -> Response:
-        text, parameters = _query_body(request)
+        text, _ = _query_body(request)
         query, _ = self.rewrites.find(text)
-        query_plan.check_features(query, request.headers.get("x-ms-cosmos-supported-query-features"))
-        return Response(200, wire.dumps(self.rewrites.plan(text, parameters)).encode(), charge=1.0)
+        if query.order and "OrderBy" not in request.headers.get("x-ms-cosmos-supported-query-features", ""):
+            raise bad_request(f"Query contained OrderBy, which the calling client does not support. Query: {text}")
+        return Response(200, wire.dumps(self.rewrites.plan(text)).encode(), charge=1.0)
 
     def _query(self, request: Request, container: Container) -> Response:
-        text, parameters = _query_body(request) if request.kind == "query" else ("SELECT * FROM c", {})
-        query, shape = self.rewrites.find(text)
+        text, parameters = _query_body(request)
+        query, row = self.rewrites.find(text)
         size = self._page_size(request)
         token = request.headers.get("x-ms-continuation")
-        start = query_pages.decode(token, text, parameters) if token else query_pages.start(query, parameters)
-        part, scope, later = self._scope(request, container, text, query, parameters, start)
+        start = query_pages.decode(token, text, parameters) if token else Position()
+        part, scope, later = self._scope(request, container, text, query, start)
         query_pages.check_order(query, container.rules.indexing)
         lsn = self._view(request, part)
         documents = self._documents(part, scope, lsn)
-        page = query_pages.page(query, parameters, documents, container.rules.indexing, start, size, shape)
+        page = query_pages.page(query, parameters, documents, container.rules.indexing, start, size, row)
         headers = _where(container, part, lsn) | {"x-ms-item-count": str(len(page.items))}
         follow = None
         if page.after is not None:
-            follow = Position(page.after, page.skip, page.take, start.range_minimum)
+            follow = Position(page.after, start.range_minimum)
         elif later is not None:
-            follow = Position(None, 0, None, later)
+            follow = Position(None, later)
         if follow is not None:
             headers["x-ms-continuation"] = query_pages.encode(text, parameters, follow)
         charge = charges.query(page.looked_at, page.bytes_looked_at)
@@ -255,20 +226,18 @@ class Handlers:
         container: Container,
         text: str,
         query: Query,
-        parameters: dict[str, Any],
         start: Position,
     ) -> tuple[Range, Scope, str | None]:
         """The range to ask, which part of it, and where the next one begins if the gateway goes on to it."""
         if request.range_id is not None or "x-ms-documentdb-partitionkey" in request.headers:
             return *_part(request, container), None
-        if request.kind == "query":
-            if not is_set(request.headers, "x-ms-documentdb-query-enablecrosspartition"):
-                raise bad_request(
-                    "Cross partition query is required but disabled. Please set "
-                    "x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or "
-                    f"revise your query to avoid this exception. Query: {text}"
-                )
-            self.rewrites.refuse_across(text, query, parameters)
+        if not is_set(request.headers, "x-ms-documentdb-query-enablecrosspartition"):
+            raise bad_request(
+                "Cross partition query is required but disabled. Please set "
+                "x-ms-documentdb-query-enablecrosspartition to true, specify x-ms-documentdb-partitionkey, or "
+                f"revise your query to avoid this exception. Query: {text}"
+            )
+        self.rewrites.refuse_across(text, query)
         part = container.range_for(start.range_minimum)
         later = None if part.maximum == "FF" else part.maximum
         return part, Scope(), later
@@ -284,7 +253,7 @@ class Handlers:
             request.headers.get("If-None-Match"), request.headers.get("If-Modified-Since"), lsn
         )
         size = self._page_size(request)
-        page = feed.changes(part, scope, since, not_before, size, lsn, self.account.clock.now())
+        page = feed.changes(part, scope, since, not_before, size, lsn)
         headers = _where(container, part, lsn) | {"etag": f'"{page.lsn}"'}
         charge = charges.feed(len(page.items), page.bytes)
         if not page.items:
@@ -294,30 +263,16 @@ class Handlers:
         return Response(200, body, headers, charge, items=len(page.items))
 
     def _documents(self, part: Range, scope: Scope, lsn: int) -> list[Document]:
-        now = self.account.clock.now()
-        return [document for document in part.view(lsn, now).values() if scope.holds(document)]
+        return [document for document in part.view(lsn).values() if scope.holds(document)]
 
     # Consistency and pages
 
-    def _check_level(self, request: Request) -> None:
-        level = request.headers.get("x-ms-consistency-level")
-        if level is None:
-            return
-        if level not in LEVELS or LEVELS.index(level) > LEVELS.index(self.consistency):
-            raise bad_request(
-                f"ConsistencyLevel {level} specified in the request is invalid when service is configured with "
-                f"consistency level {self.consistency}. Ensure the request consistency level is not stronger than "
-                "the service consistency level."
-            )
-
     def _view(self, request: Request, part: Range) -> int:
         """The LSN that the answering replica is at: stale if a fault says so, never behind the session token."""
-        level = request.headers.get("x-ms-consistency-level", self.consistency)
-        token = _token_lsn(request.headers.get("x-ms-session-token"), part) if level == "Session" else 0
+        has_sessions = self.consistency == "Session"
+        token = _token_lsn(request.headers.get("x-ms-session-token"), part) if has_sessions else 0
         if token > part.lsn:
             raise session_not_available()
-        if LEVELS.index(level) > LEVELS.index("Session"):
-            return part.lsn
         return max(token, part.lsn - request.behind, part.oldest_view())
 
     def _page_size(self, request: Request) -> int:

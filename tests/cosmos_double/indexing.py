@@ -5,8 +5,7 @@ From https://learn.microsoft.com/azure/cosmos-db/index-policy:
 1. A policy names the root path `/*` in its included or its excluded paths.
 2. A more precise path beats a less precise one; `/?` is more precise than `/*`.
 3. `id` and `_ts` are always indexed; the partition key is not, unless a path includes it.
-4. ORDER BY one property needs that property indexed. ORDER BY several needs a composite index of the same
-   properties in the same sequence, with the same orders or all of them reversed.
+4. ORDER BY a property needs that property indexed.
 """
 
 from dataclasses import dataclass
@@ -47,26 +46,12 @@ class IndexingPolicy:
 
     def __init__(self, definition: dict[str, Any] | None) -> None:
         given = dict(definition or {})
-        unknown = set(given) - {
-            "indexingMode",
-            "automatic",
-            "includedPaths",
-            "excludedPaths",
-            "compositeIndexes",
-        }
-        if unknown:
-            raise not_modelled(f"the indexing policy's {sorted(unknown)}")
-        self.mode = str(given.get("indexingMode", "consistent")).lower()
-        if self.mode not in ("consistent", "none"):
-            raise bad_request(f"The indexing mode {self.mode!r} is invalid.")
-        if self.mode == "none":
-            self.definition: dict[str, Any] = {**given, "indexingMode": "none", "automatic": False}
-            self._rules: list[_Rule] = []
-            self._composites: list[list[tuple[Segments, bool]]] = []
-            return
+        unknown = set(given) - {"indexingMode", "automatic", "includedPaths", "excludedPaths"}
+        if unknown or given.get("indexingMode", "consistent") != "consistent":
+            raise not_modelled(f"the indexing policy {given}")
         if not given.get("includedPaths") and not given.get("excludedPaths"):
             given.update(includedPaths=DEFAULT["includedPaths"], excludedPaths=DEFAULT["excludedPaths"])
-        given = {**DEFAULT, **{"includedPaths": [], "excludedPaths": []}, **given, "indexingMode": self.mode}
+        given = {**DEFAULT, **{"includedPaths": [], "excludedPaths": []}, **given}
         self.definition = given
         self._rules = [_rule(entry, True) for entry in given["includedPaths"]]
         self._rules += [_rule(entry, False) for entry in given["excludedPaths"]]
@@ -75,27 +60,13 @@ class IndexingPolicy:
                 'The special mandatory indexing path "/" is not provided in any of the path type sets. '
                 "Please provide this path in one of the sets."
             )
-        self._composites = [_composite(index) for index in given.get("compositeIndexes", [])]
 
     def is_indexed(self, path: Segments) -> bool:
         """Whether a scalar at this path is in the index."""
-        if self.mode == "none":
-            return False
         if path in (("id",), ("_ts",)):
             return True
         matching = [rule for rule in self._rules if rule.matches(path)]
         return max(matching, key=lambda rule: rule.precision).included if matching else False
-
-    def refuse_order(self, keys: list[tuple[Segments, bool]]) -> str | None:
-        """Why this ORDER BY, of (path, descending), can't be served; None if it can."""
-        if len(keys) == 1:
-            if self.is_indexed(keys[0][0]):
-                return None
-            return "The index path corresponding to the specified order-by item is excluded."
-        reverse = [(path, not descending) for path, descending in keys]
-        if any(index in (keys, reverse) for index in self._composites):
-            return None
-        return "The order by query does not have a corresponding composite index that it can be served from."
 
     def indexed_values(self, item: dict[str, Any]) -> dict[Segments, Any]:
         """The indexed scalars of an item, by path; the array index is part of the key, not of the path."""
@@ -141,15 +112,3 @@ def _rule(entry: Any, included: bool) -> _Rule:
     if not isinstance(path, str) or not path.endswith(("/?", "/*")):
         raise bad_request(f"The indexing path {path!r} could not be accepted: it must end with '/?' or '/*'.")
     return _Rule(split_path(path[:-2]), path.endswith("*"), included)
-
-
-def _composite(index: Any) -> list[tuple[Segments, bool]]:
-    if not isinstance(index, list) or len(index) < 2:
-        raise bad_request("A composite index needs two paths or more.")
-    keys = []
-    for entry in index:
-        path, order = str(entry.get("path")), str(entry.get("order", "ascending")).lower()
-        if path.endswith(("/?", "/*")) or order not in ("ascending", "descending"):
-            raise bad_request(f"The composite index path {path!r} with the order {order!r} is invalid.")
-        keys.append((split_path(path), order == "descending"))
-    return keys

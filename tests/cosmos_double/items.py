@@ -3,9 +3,7 @@
 A single request is a transaction of one step; a batch is a transaction of many. Steps see what earlier steps
 staged; `commit` makes all of it visible at once under one LSN, and without it nothing ever happened.
 
-Conditions: If-Match on replace, patch and delete, and on an upsert that finds the item (an upsert that doesn't
-creates it whatever its If-Match says: https://github.com/Azure/azure-cosmos-dotnet-v3/issues/1698).
-If-None-Match on a read gives 304; on a write of an item that it matches, 412.
+Condition: If-Match on replace, patch and delete.
 """
 
 from dataclasses import dataclass
@@ -21,16 +19,13 @@ from .state import Changes, Container, Document, Key
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """If-Match and If-None-Match: an etag, or `*`."""
+    """If-Match: an etag, or `*`."""
 
     if_match: str | None = None
-    if_none_match: str | None = None
 
     def check(self, document: Document) -> None:
         """Refuse a write of this version."""
         if self.if_match not in (None, "*", document.etag):
-            raise precondition_failed()
-        if self.if_none_match in ("*", document.etag):
             raise precondition_failed()
 
 
@@ -39,7 +34,7 @@ NO_CONDITION = Condition()
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step did. `document` is the new version, or the one read; None after a delete and for a 304."""
+    """What a step did. `document` is the new version, or the one read; None after a delete."""
 
     status: int
     charge: float
@@ -54,18 +49,13 @@ class Transaction:
         self._container = container
         self._key = key
         self.range = container.range_for(key.epk)
-        now = container.account.clock.now()
         lsn = self.range.lsn if view_lsn is None else view_lsn
-        self._documents = self.range.view(lsn, now)
+        self._documents = self.range.view(lsn)
         self._staged: Changes = {}
 
     def find(self, item_id: str) -> Document | None:
         key: Key = (self._key.text, item_id)
         return self._staged[key] if key in self._staged else self._documents.get(key)
-
-    def id_of(self, rid: str) -> str | None:
-        """The id of the item with this `_rid`."""
-        return next((d.key[1] for d in self._documents.values() if d.body["_rid"] == rid), None)
 
     def commit(self) -> int:
         """Make the staged changes visible; the LSN of the range after it."""
@@ -80,18 +70,8 @@ class Transaction:
         document = self._stage(body, None)
         return Outcome(201, self._create_charge(document), document, document.etag)
 
-    def upsert(self, body: Any, condition: Condition = NO_CONDITION) -> Outcome:
-        check_item(body, self._container.rules, self._key)
-        existing = self.find(body["id"])
-        if existing is None:
-            return self.create(body)
-        condition.check(existing)
-        return self._overwrite(existing, body)
-
-    def read(self, item_id: str, condition: Condition = NO_CONDITION) -> Outcome:
+    def read(self, item_id: str) -> Outcome:
         document = self._existing(item_id)
-        if condition.if_none_match in ("*", document.etag):
-            return Outcome(304, charges.read(0), None, document.etag)
         return Outcome(200, charges.read(document.size), document, document.etag)
 
     def replace(self, item_id: str, body: Any, condition: Condition = NO_CONDITION) -> Outcome:
@@ -107,10 +87,9 @@ class Transaction:
         condition.check(existing)
         if not isinstance(request, dict) or set(request) - {"operations", "condition"}:
             raise CosmosError(400, "A patch is an object with 'operations' and, optionally, 'condition'.")
-        if request.get("condition") is not None:
-            predicate = parse_condition(str(request["condition"]))
-            if predicate.where and not is_true(predicate.where, Scope(existing.body, {})):
-                raise precondition_failed()
+        predicate = request.get("condition")
+        if predicate is not None and not is_true(parse_condition(str(predicate)), Scope(existing.body, {})):
+            raise precondition_failed()
         body = patch.apply(dict(existing.body), request.get("operations"), self._container.rules.key_path)
         check_item(body, self._container.rules, self._key)
         return self._overwrite(existing, body)

@@ -1,9 +1,13 @@
-"""Running a query over documents, one page at a time.
+"""Running a query over documents, one page at a time, and the plan for a client that merges several ranges.
 
 1. A page has at most `size` items (-1: as many as fit) and 4 MB.
-2. A continuation token says after which item to go on, how much of OFFSET is still to skip and of TOP or LIMIT
-   to take. It belongs to its query: with another query it is a 400.
+2. A continuation token says after which item to go on. It belongs to its query: with another query it is a 400.
 3. Order without ORDER BY is the order of hashes: not the order of insertion, and not to be relied on.
+4. The gateway passes a plain filter or projection from range to range. An ORDER BY it refuses with 400 and sub-status
+   1004, and the plan in `additionalErrorInfo`, with one range too
+   (https://learn.microsoft.com/rest/api/cosmos-db/querying-cosmosdb-resources-using-the-rest-api, and the recorded
+   exchanges in docs/COSMOS.md of the public repository xo/dbimp). The client then asks each range with a rewritten
+   query whose rows it can merge. A rewritten query is only known here because a plan handed it out.
 """
 
 import base64
@@ -17,39 +21,28 @@ from typing import Any
 
 from . import wire
 from .epk import UNDEFINED
-from .errors import CosmosError, bad_request
-from .indexing import IndexingPolicy, Segments
-from .query_eval import Scope, evaluate, resolve, sort_value
-from .query_parser import Among, Both, Compare, Count, Either, Expression, Function, Not, Parameter, Path, Query
+from .errors import CROSS_PARTITION_QUERY_NOT_SERVABLE, CosmosError, bad_request
+from .indexing import IndexingPolicy
+from .query_eval import Scope, is_true, resolve, sort_value
+from .query_parser import Both, Compare, Either, Expression, Function, Path, Query, parse
 from .state import Document
 
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 _HEADROOM = 64 * 1024  # for the envelope
+_FILTER = "{documentdb-formattableorderbyquery-filter}"
 
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the answer holds: a row for each document (UNDEFINED for none), or a total."""
-
-    row: Callable[[Document], Any]
-    total: Callable[[int], Any] = lambda found: found
+Row = Callable[[Document], Any]
+"""From a document to its row in the answer; UNDEFINED for none."""
 
 
 @dataclass(slots=True)
 class Page:
     """A page of an answer. `looked_at` and `bytes_looked_at` are what it is charged for."""
 
-    items: list[Any]
-    after: list[Any] | None  # the last item's place; None when the query is done
-    skip: int = 0
-    take: int | None = None
+    items: list[Any] = field(default_factory=list)
+    after: list[Any] | None = None  # the last item's place; None when the query is done
     looked_at: int = 0
     bytes_looked_at: int = 0
-
-    def look_at(self, documents: list[Document]) -> None:
-        """Charge for having loaded these."""
-        self.looked_at += len(documents)
-        self.bytes_looked_at += sum(document.size for document in documents)
 
 
 @dataclass(slots=True)
@@ -57,52 +50,88 @@ class Position:
     """Where a query goes on."""
 
     after: list[Any] | None = None
-    skip: int = 0
-    take: int | None = None
-    range_minimum: str = field(default="")
+    range_minimum: str = ""
+
+
+class Rewrites:
+    """The rewritten queries that plans have handed out, with how to answer them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Query] = {}
+
+    def find(self, text: str) -> tuple[Query, Row]:
+        """The query and its rows: a rewritten one as handed out, any other as parsed."""
+        if text in self._known:
+            return self._known[text], _merge_row(self._known[text])
+        query = parse(text)
+        return query, _row(query)
+
+    def plan(self, text: str) -> dict[str, Any]:
+        """The query plan, as the gateway gives it."""
+        query = parse(text)
+        order = query.order
+        return {
+            "partitionedQueryExecutionInfoVersion": 2,
+            "queryInfo": {
+                "distinctType": "None",
+                "top": None,
+                "offset": None,
+                "limit": None,
+                "orderBy": ["Descending" if order.is_descending else "Ascending"] if order else [],
+                "orderByExpressions": [_text(query, order.path)] if order else [],
+                "groupByExpressions": [],
+                "groupByAliases": [],
+                "aggregates": [],
+                "groupByAliasToAggregateType": {},
+                "rewrittenQuery": self._rewrite(query) if order else "",
+                "hasSelectValue": query.is_value,
+                "dCountInfo": None,
+                "hasNonStreamingOrderBy": False,
+            },
+            "queryRanges": [{"min": "", "max": "FF", "isMinInclusive": True, "isMaxInclusive": False}],
+            "hybridSearchQueryInfo": None,
+        }
+
+    def refuse_across(self, text: str, query: Query) -> None:
+        """Refuse a query that the gateway can't pass from range to range."""
+        if query.order is None:
+            return
+        raise CosmosError(
+            400,
+            "The provided cross partition query can not be directly served by the gateway. This is a first chance "
+            f"(internal) exception that all newer clients will know how to handle gracefully. Query: {text}",
+            substatus=CROSS_PARTITION_QUERY_NOT_SERVABLE,
+            extra={"additionalErrorInfo": json.dumps(self.plan(text))},
+        )
+
+    def _rewrite(self, query: Query) -> str:
+        assert query.order is not None
+        key = _text(query, query.order.path)
+        where = f"({query.where_text[len('WHERE') :].strip()}) AND {_FILTER}" if query.where_text else _FILTER
+        text = (
+            f'SELECT {query.alias}._rid, [{{"item": {key}}}] AS orderByItems, {_payload(query)} AS payload '
+            f"FROM {query.alias} WHERE {where} ORDER BY {key}{' DESC' if query.order.is_descending else ''}"
+        )
+        self._known[text.replace(_FILTER, "true")] = query
+        return text
 
 
 def bind(parameters: Any) -> dict[str, Any]:
     """The parameters of a query body."""
-    if parameters is None:
-        return {}
     bound: dict[str, Any] = {}
-    for given in parameters if isinstance(parameters, list) else [None]:
-        entry: dict[str, Any] = given if isinstance(given, dict) else {}
-        name = entry.get("name")
-        if not isinstance(name, str) or not name.startswith("@") or len(name) < 2:
-            raise bad_request(
-                "Parameter names should be in the format of symbol '@' followed by a valid identifier; "
-                f"this one is {name!r}."
-            )
-        if name in bound:
-            raise bad_request(f"Specified duplicate parameter name {name!r}.")
-        bound[name] = entry.get("value", UNDEFINED)
+    for given in parameters or []:
+        name = given.get("name") if isinstance(given, dict) else None
+        if not isinstance(name, str) or not name.startswith("@") or name in bound:
+            raise bad_request(f"Parameter names should be in the format of symbol '@' and once: {name!r} isn't.")
+        bound[name] = given.get("value", UNDEFINED)
     return bound
-
-
-def count(value: Count | None, parameters: dict[str, Any], query: Query) -> int | None:
-    """The number that TOP, OFFSET or LIMIT means."""
-    if not isinstance(value, Parameter):
-        return value
-    bound = parameters.get(value.name, UNDEFINED)
-    if type(bound) is not int or bound < 0:
-        raise bad_request(f"The parameter {value.name} of TOP, OFFSET or LIMIT is no whole number: {query.text}")
-    return bound
-
-
-def start(query: Query, parameters: dict[str, Any]) -> Position:
-    take = query.top if query.top is not None else query.limit
-    return Position(None, count(query.offset, parameters, query) or 0, count(take, parameters, query))
 
 
 def check_order(query: Query, indexing: IndexingPolicy) -> None:
     """Refuse an ORDER BY that no index serves."""
-    if not query.order:
-        return
-    reason = indexing.refuse_order([(_names(key.path), key.descending) for key in query.order])
-    if reason is not None:
-        raise CosmosError(400, f"{reason} Query: {query.text}", detail=[{"message": f"{reason} {query.text}"}])
+    if query.order is not None and not indexing.is_indexed(query.order.path.segments):
+        reason = f"The index path corresponding to the specified order-by item is excluded. Query: {query.text}"
+        raise CosmosError(400, reason, detail=[{"message": reason}])
 
 
 def page(
@@ -112,80 +141,48 @@ def page(
     indexing: IndexingPolicy,
     position: Position,
     size: int,
-    shape: Shape,
+    row: Row,
 ) -> Page:
     """The page of a query's answer that begins at a position."""
-    everything = [(d, query.where is None or _is_match(query.where, d, parameters)) for d in documents]
-    result = Page([], None, position.skip, position.take)
+    found = [(d, query.where is None or is_true(query.where, Scope(d.body, parameters))) for d in documents]
     if query.where is None or _is_indexed(query.where, indexing):
-        everything = [(document, matches) for document, matches in everything if matches]
-    if query.select == "count":
-        result.look_at([document for document, _ in everything])
-        result.items = [shape.total(sum(matches for _, matches in everything))]
-        return result
-    places = sorted(((_place(query, d), d, matches) for d, matches in everything), key=_sort_key(query))
+        found = [(document, matches) for document, matches in found if matches]
+    places = sorted(((_place(query, d), d, matches) for d, matches in found), key=_sort_key(query))
     if position.after is not None:
         places = [entry for entry in places if _compare(query, entry[0], position.after) > 0]
     if size == 0 and places:  # a page may be empty and yet not the last
-        result.after = position.after or []
-        return result
+        return Page(after=position.after or [])
+    result = Page()
     used = 0
     for place, document, matches in places:
-        if result.take == 0:
-            break
-        item = shape.row(document) if matches else UNDEFINED
-        if item is not UNDEFINED and not result.skip:
+        item = row(document) if matches else UNDEFINED
+        if item is not UNDEFINED:
             used += wire.size(item) + 1
             if result.items and (len(result.items) == size or used > MAX_PAGE_BYTES - _HEADROOM):
                 return result
             result.items.append(item)
-            if result.take is not None:
-                result.take -= 1
-        elif item is not UNDEFINED:
-            result.skip -= 1
-        result.look_at([document])
+        result.looked_at += 1
+        result.bytes_looked_at += document.size
         result.after = place
     result.after = None
     return result
 
 
-def projection(query: Query) -> Shape:
-    """What the query's own SELECT makes of a document."""
-
-    def row(document: Document) -> Any:
-        if query.select == "*":
-            return dict(document.body)
-        if query.select == "value":
-            return resolve(query.columns[0][1], document.body)
-        values = ((name, resolve(path, document.body)) for name, path in query.columns)
-        return {name: value for name, value in values if value is not UNDEFINED}
-
-    return Shape(row)
-
-
 def encode(query_text: str, parameters: dict[str, Any], position: Position) -> str:
     """A continuation token."""
-    content = {
-        "q": _fingerprint(query_text, parameters),
-        "a": position.after,
-        "s": position.skip,
-        "t": position.take,
-        "r": position.range_minimum,
-    }
+    content = [_fingerprint(query_text, parameters), position.after, position.range_minimum]
     return base64.urlsafe_b64encode(json.dumps(content).encode()).decode()
 
 
 def decode(token: str, query_text: str, parameters: dict[str, Any]) -> Position:
     """The position that a token of this very query stands for."""
     try:
-        content = json.loads(base64.b64decode(token.encode(), altchars=b"-_", validate=True))
-        position = Position(content["a"], content["s"], content["t"], content["r"])
-        fingerprint = content["q"]
-    except (binascii.Error, ValueError, KeyError, TypeError):
+        fingerprint, after, minimum = json.loads(base64.b64decode(token.encode(), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError, TypeError):
         raise bad_request("Invalid Continuation Token") from None
     if fingerprint != _fingerprint(query_text, parameters):
         raise bad_request(f"Invalid Continuation Token: it belongs to another query than: {query_text}")
-    return position
+    return Position(after, minimum)
 
 
 def _fingerprint(query_text: str, parameters: dict[str, Any]) -> int:
@@ -193,12 +190,35 @@ def _fingerprint(query_text: str, parameters: dict[str, Any]) -> int:
     return zlib.crc32(json.dumps([query_text, shown], sort_keys=True).encode())
 
 
-def _is_match(where: Expression, document: Document, parameters: dict[str, Any]) -> bool:
-    return evaluate(where, Scope(document.body, parameters)) is True
+def _row(query: Query) -> Row:
+    """What the query's own SELECT makes of a document."""
+
+    def row(document: Document) -> Any:
+        if query.columns is None:
+            return dict(document.body)
+        values = {path.segments[-1]: resolve(path, document.body) for path in query.columns}
+        if query.is_value:
+            return next(iter(values.values()))
+        return {name: value for name, value in values.items() if value is not UNDEFINED}
+
+    return row
+
+
+def _merge_row(query: Query) -> Row:
+    """A row of a rewritten query: what the client needs to merge, beside the query's own row."""
+    assert query.order is not None
+    order, own = query.order, _row(query)
+
+    def row(document: Document) -> Any:
+        value = resolve(order.path, document.body)
+        items = [{} if value is UNDEFINED else {"item": value}]
+        return {"_rid": document.body["_rid"], "orderByItems": items, "payload": own(document)}
+
+    return row
 
 
 def _place(query: Query, document: Document) -> list[Any]:
-    keys = [sort_value(resolve(key.path, document.body)) for key in query.order]
+    keys = [sort_value(resolve(query.order.path, document.body))] if query.order else []
     return [*keys, list(document.order)]
 
 
@@ -210,12 +230,8 @@ def _compare(query: Query, left: list[Any], right: list[Any]) -> int:
     for index, (one, other) in enumerate(zip(left, right, strict=False)):
         if one != other:
             sign = 1 if one > other else -1
-            return -sign if index < len(query.order) and query.order[index].descending else sign
+            return -sign if index == 0 and query.order is not None and query.order.is_descending else sign
     return len(left) - len(right)
-
-
-def _names(path: Path) -> Segments:
-    return tuple(str(segment) for segment in path.segments)
 
 
 def _is_indexed(expression: Expression, indexing: IndexingPolicy) -> bool:
@@ -223,17 +239,23 @@ def _is_indexed(expression: Expression, indexing: IndexingPolicy) -> bool:
     match expression:
         case Both(operands):
             return any(_is_indexed(operand, indexing) for operand in operands)
-        case Either(operands):
+        case Either(operands) | Function(_, operands):
             return all(_is_indexed(operand, indexing) for operand in operands)
-        case Not(operand):
-            return _is_indexed(operand, indexing)
         case Compare(_, left, right):
-            return all(_is_indexed(side, indexing) for side in (left, right))
-        case Among(operand, _):
-            return _is_indexed(operand, indexing)
-        case Function(_, arguments):
-            return all(_is_indexed(argument, indexing) for argument in arguments)
-        case Path():
-            return indexing.is_indexed(tuple("[]" if isinstance(s, int) else s for s in expression.segments))
+            return _is_indexed(left, indexing) and _is_indexed(right, indexing)
+        case Path(segments):
+            return indexing.is_indexed(segments)
         case _:
             return True
+
+
+def _text(query: Query, path: Path) -> str:
+    return ".".join([query.alias, *path.segments])
+
+
+def _payload(query: Query) -> str:
+    if query.columns is None:
+        return query.alias
+    if query.is_value:
+        return _text(query, query.columns[0])
+    return "{" + ", ".join(f'"{path.segments[-1]}": {_text(query, path)}' for path in query.columns) + "}"

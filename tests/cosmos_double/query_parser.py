@@ -1,29 +1,43 @@
-"""The query dialect: a recursive-descent parser and the tree that it makes.
+"""The query dialect, which is what the engine and its runbook ask, and the tree that a query becomes.
 
-    query  = SELECT [TOP count] list FROM name [[AS] name] [WHERE or] [ORDER BY key {, key}]
-             [OFFSET count LIMIT count]
-    list   = * | VALUE COUNT(1) | VALUE path | item {, item}          item = path [AS name]
-    key    = path [ASC | DESC]                                        count = whole number | @parameter
-    or     = and {OR and}            and = not {AND not}              not = [NOT] test
-    test   = ( or ) | operand [compare operand | [NOT] IN (operand {, operand})] | function
-    compare= = | != | <> | < | <= | > | >=
-    function = IS_DEFINED(path) | IS_NULL(operand) | STARTSWITH(operand, operand) | ARRAY_CONTAINS(operand, operand)
-    operand= path | literal | @parameter
-    path   = alias { .name | ["name"] | [index] }
+    query   = SELECT list FROM name [WHERE or] [ORDER BY path [ASC | DESC]]
+    list    = * | VALUE path | path {, path}
+    or      = and {OR and}            and = test {AND test}
+    test    = ( or ) | operand compare operand | function
+    compare = = | != | < | <= | > | >=
+    function= IS_DEFINED(path) | STARTSWITH(operand, operand) | ARRAY_CONTAINS(operand, operand)
+    operand = path | literal | @parameter
+    path    = alias .name { .name }
 
-The condition of a patch is `FROM name [[AS] name] [WHERE or]`. Keywords are not names after a dot, as in the
-service: `c.value` and `c.order` are errors there, `c["value"]` is not. Anything else is a 400 that shows the
-text of the query (https://learn.microsoft.com/azure/cosmos-db/nosql/query/ is the language that this is cut from).
+The condition of a patch is `FROM name WHERE or`. Keywords are not names after a dot, as in the service: `c.value` is an
+error there too. Anything else is a 400 that shows the text of the query
+(https://learn.microsoft.com/azure/cosmos-db/nosql/query/ is the language that this is cut from).
 """
 
-from dataclasses import dataclass, replace
+import json
+import re
+from dataclasses import dataclass
 from typing import Any
 
 from .errors import CosmosError
-from .query_lexer import Token, syntax_error, tokens
 
-FUNCTIONS = {"IS_DEFINED": 1, "IS_NULL": 1, "STARTSWITH": 2, "ARRAY_CONTAINS": 2}
-COMPARISONS = {"=": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_WORDS = """SELECT TOP DISTINCT VALUE FROM AS WHERE AND OR NOT IN BETWEEN LIKE ESCAPE EXISTS JOIN GROUP ORDER BY ASC
+DESC OFFSET LIMIT TRUE FALSE NULL UNDEFINED UDF"""
+KEYWORDS = frozenset(re.findall(r"\w+", _WORDS))
+FUNCTIONS = {"IS_DEFINED": 1, "STARTSWITH": 2, "ARRAY_CONTAINS": 2}
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+_CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<number>-?\d+(?:\.\d+)?)
+  | (?P<string>'[^'\\]*'|"[^"\\]*")
+  | (?P<parameter>@[A-Za-z_]\w*)
+  | (?P<name>[A-Za-z_]\w*)
+  | (?P<symbol><=|>=|!=|[=<>(),.*])
+  | (?P<end>\Z)
+    )""",
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +52,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    segments: tuple[str | int, ...]
+    segments: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +63,9 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
-class Among:
-    operand: "Expression"
-    choices: tuple["Expression", ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Function:
     name: str
     arguments: tuple["Expression", ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    operand: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,153 +82,102 @@ class Either:
     operands: tuple["Expression", ...]
 
 
-Expression = Literal | Parameter | Path | Compare | Among | Function | Not | Both | Either
-Count = int | Parameter
+Expression = Literal | Parameter | Path | Compare | Function | Both | Either
 
 
 @dataclass(frozen=True, slots=True)
-class OrderKey:
+class Order:
     path: Path
-    descending: bool
+    is_descending: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed query. `select` is "*", "count", "value" or "list"; `columns` are (name, path)."""
+    """A parsed query. `columns` is None for `*`; `is_value` says that its one column is given bare."""
 
     text: str
     alias: str
-    select: str = "*"
-    columns: tuple[tuple[str, Path], ...] = ()
-    top: Count | None = None
-    where: Expression | None = None
-    order: tuple[OrderKey, ...] = ()
-    offset: Count | None = None
-    limit: Count | None = None
+    columns: tuple[Path, ...] | None
+    is_value: bool
+    where: Expression | None
+    where_text: str
+    order: Order | None
 
 
 def parse(text: str) -> Query:
     """A query, or a 400."""
-    try:
-        return _Parser(text).query()
-    except RecursionError:
-        raise syntax_error(text, 0, len(text), "SC3007", "The query is nested too deeply.") from None
+    return _Parser(text).query()
 
 
-def parse_condition(text: str) -> Query:
+def parse_condition(text: str) -> Expression:
     """The filter predicate of a patch, or a 400."""
-    try:
-        return _Parser(text).condition()
-    except RecursionError:
-        raise syntax_error(text, 0, len(text), "SC3007", "The condition is nested too deeply.") from None
+    return _Parser(text).condition()
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """`kind` is keyword, name, number, string, parameter, symbol or end."""
+
+    kind: str
+    text: str
+    start: int
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = tokens(text)
+        self._tokens = list(self._read())
         self._at = 0
         self._alias = ""
 
     def query(self) -> Query:
-        if self._peek.kind == "end":
-            raise syntax_error(self._text, 0, 0, "SC1002", "Syntax error, the query is empty.")
         self._expect("SELECT")
-        top = self._count() if self._take("TOP") else None
-        after_top = self._at
-        self._skip_to_from()
-        query = self._from()
-        after_from, self._at = self._at, after_top
-        query = replace(self._select_list(query), top=top)
+        after_select = self._at
+        while self._peek.kind != "end" and self._peek.text != "FROM":
+            self._at += 1
+        self._from()
+        after_from, self._at = self._at, after_select
+        columns, is_value = self._list()
         if self._peek.text != "FROM":
             raise self._unexpected()
         self._at = after_from
-        query = replace(query, where=self._or() if self._take("WHERE") else None)
-        if self._take("ORDER"):
-            query = replace(query, order=self._order())
-        if self._take("OFFSET"):
-            offset = self._count()
-            self._expect("LIMIT")
-            query = replace(query, offset=offset, limit=self._count())
+        where = self._or() if self._take("WHERE") else None
+        after_where = self._peek.start
+        where_text = self._text[self._tokens[after_from + 1].start : after_where].strip() if where else ""
+        order = self._order() if self._take("ORDER") else None
         self._end()
-        if query.select == "count" and (query.order or query.top is not None or query.offset is not None):
-            raise self._refuse("COUNT goes with neither TOP, ORDER BY nor OFFSET in this dialect.")
-        if query.top is not None and query.offset is not None:
-            raise self._refuse("TOP and OFFSET LIMIT can't be used together.")
-        return query
+        return Query(self._text, self._alias, columns, is_value, where, where_text, order)
 
-    def condition(self) -> Query:
-        query = self._from()
-        query = replace(query, where=self._or() if self._take("WHERE") else None)
+    def condition(self) -> Expression:
+        self._from()
+        self._expect("WHERE")
+        where = self._or()
         self._end()
-        return query
+        return where
 
     # Clauses
 
-    def _skip_to_from(self) -> None:
-        while self._peek.text != "FROM" or self._peek.kind != "keyword":
-            if self._peek.kind == "end":
-                raise self._unexpected()
-            self._at += 1
-
-    def _from(self) -> Query:
+    def _from(self) -> None:
         self._expect("FROM")
-        alias = self._name()
-        if self._take("AS") or self._peek.kind == "name":
-            alias = self._name()
-        self._alias = alias
-        return Query(self._text, alias)
+        self._alias = self._name()
 
-    def _select_list(self, query: Query) -> Query:
-        if self._take_symbol("*"):
-            return query
+    def _list(self) -> tuple[tuple[Path, ...] | None, bool]:
+        if self._take("*"):
+            return None, False
         if self._take("VALUE"):
-            if self._peek.kind == "name" and self._peek.text.upper() == "COUNT" and self._peek.text != query.alias:
-                self._at += 1
-                self._symbol("(")
-                if self._next().text != "1":
-                    raise self._refuse("COUNT takes 1 in this dialect.")
-                self._symbol(")")
-                return replace(query, select="count")
-            return replace(query, select="value", columns=(("", self._path()),))
-        columns = [self._column(1)]
-        while self._take_symbol(","):
-            columns.append(self._column(len(columns) + 1))
-        names = [name for name, _ in columns]
-        if len(set(names)) < len(names):
-            raise syntax_error(self._text, 0, len(self._text), "SC2022", "A property name is used twice.")
-        return replace(query, select="list", columns=tuple(columns))
+            return (self._path(),), True
+        columns = [self._path()]
+        while self._take(","):
+            columns.append(self._path())
+        return tuple(columns), False
 
-    def _column(self, position: int) -> tuple[str, Path]:
-        path = self._path()
-        if self._take("AS"):
-            return self._name(), path
-        last = path.segments[-1] if path.segments else self._alias
-        return (last if isinstance(last, str) else f"${position}"), path
-
-    def _order(self) -> tuple[OrderKey, ...]:
+    def _order(self) -> Order:
         self._expect("BY")
-        keys = [self._order_key()]
-        while self._take_symbol(","):
-            keys.append(self._order_key())
-        return tuple(keys)
-
-    def _order_key(self) -> OrderKey:
         path = self._path()
-        if not path.segments or not all(isinstance(segment, str) for segment in path.segments):
-            raise self._refuse("ORDER BY takes properties of the item.")
-        descending = self._take("DESC")
-        if not descending:
+        is_descending = self._take("DESC")
+        if not is_descending:
             self._take("ASC")
-        return OrderKey(path, descending)
-
-    def _count(self) -> Count:
-        token = self._next()
-        if token.kind == "parameter":
-            return Parameter(token.text)
-        if token.kind == "number" and isinstance(token.value, int) and token.text.isdigit():
-            return token.value
-        raise self._unexpected(token)
+        return Order(path, is_descending)
 
     # Expressions
 
@@ -236,121 +188,93 @@ class _Parser:
         return operands[0] if len(operands) == 1 else Either(tuple(operands))
 
     def _and(self) -> Expression:
-        operands = [self._not()]
+        operands = [self._test()]
         while self._take("AND"):
-            operands.append(self._not())
+            operands.append(self._test())
         return operands[0] if len(operands) == 1 else Both(tuple(operands))
 
-    def _not(self) -> Expression:
-        return Not(self._not()) if self._take("NOT") else self._test()
-
     def _test(self) -> Expression:
-        if self._take_symbol("("):
+        if self._take("("):
             inner = self._or()
-            self._symbol(")")
+            self._expect(")")
             return inner
-        if self._is_function():
+        if self._peek.text.upper() in FUNCTIONS:
             return self._function()
         left = self._operand()
-        if self._peek.kind == "symbol" and self._peek.text in COMPARISONS:
-            return Compare(COMPARISONS[self._next().text], left, self._operand())
-        negated = self._take("NOT")
-        if self._take("IN"):
-            among = Among(left, self._list())
-            return Not(among) if negated else among
-        if negated:
+        if self._peek.text not in COMPARISONS:
             raise self._unexpected()
-        return left
-
-    def _list(self) -> tuple[Expression, ...]:
-        self._symbol("(")
-        found = [self._operand()]
-        while self._take_symbol(","):
-            found.append(self._operand())
-        self._symbol(")")
-        return tuple(found)
-
-    def _is_function(self) -> bool:
-        following = self._tokens[self._at + 1] if self._peek.kind == "name" else None
-        return following is not None and following.text == "("
+        return Compare(self._next().text, left, self._operand())
 
     def _function(self) -> Function:
         token = self._next()
         name = token.text.upper()
-        if name not in FUNCTIONS:
-            raise self._refuse(f"The function {token.text!r} is not in this dialect.", token)
-        arguments = self._list()
-        if len(arguments) != FUNCTIONS[name]:
-            raise self._refuse(f"The function {name} takes {FUNCTIONS[name]} argument(s).", token)
-        if name == "IS_DEFINED" and not isinstance(arguments[0], Path):
-            raise self._refuse("IS_DEFINED takes a path.", token)
-        return Function(name, arguments)
+        self._expect("(")
+        arguments = [self._operand()]
+        while self._take(","):
+            arguments.append(self._operand())
+        self._expect(")")
+        if len(arguments) != FUNCTIONS[name] or (name == "IS_DEFINED" and not isinstance(arguments[0], Path)):
+            raise self._unexpected(token)
+        return Function(name, tuple(arguments))
 
     def _operand(self) -> Expression:
         token = self._peek
         if token.kind == "name":
             return self._path()
-        self._at += 1
-        if token.kind in ("string", "number"):
-            return Literal(token.value)
-        if token.kind == "parameter":
-            return Parameter(token.text)
-        if token.text == "-" and self._peek.kind == "number":
-            return Literal(-self._next().value)
-        constants = {"TRUE": True, "FALSE": False, "NULL": None}
-        if token.kind == "keyword" and token.text in constants:
-            return Literal(constants[token.text])
+        self._next()
+        match token.kind:
+            case "string":
+                return Literal(token.text[1:-1])
+            case "number":
+                return Literal(json.loads(token.text))
+            case "parameter":
+                return Parameter(token.text)
+            case "keyword" if token.text in _CONSTANTS:
+                return Literal(_CONSTANTS[token.text])
         raise self._unexpected(token)
 
     def _path(self) -> Path:
         token = self._next()
-        if token.kind != "name":
-            raise self._unexpected(token)
         if token.text != self._alias:
-            reason = f"Identifier {token.text!r} could not be resolved."
-            raise syntax_error(self._text, token.start, token.end, "SC2001", reason)
-        segments: list[str | int] = []
-        while True:
-            if self._take_symbol("."):
-                segments.append(self._name())
-            elif self._take_symbol("["):
-                inner = self._next()
-                if inner.kind not in ("string", "number") or not isinstance(inner.value, str | int):
-                    raise self._unexpected(inner)
-                segments.append(inner.value)
-                self._symbol("]")
-            else:
-                return Path(tuple(segments))
+            raise self._unexpected(token)
+        self._expect(".")
+        segments = [self._name()]
+        while self._take("."):
+            segments.append(self._name())
+        return Path(tuple(segments))
 
     # Tokens
 
+    def _read(self) -> Any:
+        position = 0
+        while True:
+            match = _TOKEN.match(self._text, position)
+            if match is None:
+                raise self._error(f"Syntax error, invalid token near {self._text[position : position + 9]!r}.")
+            kind = str(match.lastgroup)
+            text, position = match[kind], match.end()
+            if kind == "name" and text.upper() in KEYWORDS:
+                kind, text = "keyword", text.upper()
+            yield _Token(kind, text, match.start(match.lastgroup or 0))
+            if kind == "end":
+                return
+
     @property
-    def _peek(self) -> Token:
+    def _peek(self) -> _Token:
         return self._tokens[self._at]
 
-    def _next(self) -> Token:
+    def _next(self) -> _Token:
         token = self._tokens[self._at]
         self._at = min(self._at + 1, len(self._tokens) - 1)
         return token
 
-    def _take(self, keyword: str) -> bool:
-        if self._peek.kind == "keyword" and self._peek.text == keyword:
-            self._at += 1
-            return True
-        return False
+    def _take(self, text: str) -> bool:
+        is_there = self._peek.kind in ("keyword", "symbol") and self._peek.text == text
+        self._at += is_there
+        return is_there
 
-    def _take_symbol(self, text: str) -> bool:
-        if self._peek.kind == "symbol" and self._peek.text == text:
-            self._at += 1
-            return True
-        return False
-
-    def _expect(self, keyword: str) -> None:
-        if not self._take(keyword):
-            raise self._unexpected()
-
-    def _symbol(self, text: str) -> None:
-        if not self._take_symbol(text):
+    def _expect(self, text: str) -> None:
+        if not self._take(text):
             raise self._unexpected()
 
     def _name(self) -> str:
@@ -363,12 +287,11 @@ class _Parser:
         if self._peek.kind != "end":
             raise self._unexpected()
 
-    def _unexpected(self, token: Token | None = None) -> CosmosError:
-        wrong = token or self._peek
-        near = wrong.text or "the end"
-        reason = f"Syntax error, incorrect syntax near {near!r}."
-        return syntax_error(self._text, wrong.start, wrong.end, "SC1001", reason)
+    def _unexpected(self, token: _Token | None = None) -> CosmosError:
+        near = (token or self._peek).text or "the end"
+        return self._error(f"Syntax error, incorrect syntax near {near!r}.")
 
-    def _refuse(self, reason: str, token: Token | None = None) -> CosmosError:
-        wrong = token or self._peek
-        return syntax_error(self._text, wrong.start, wrong.end, "SC2005", reason)
+    def _error(self, reason: str) -> CosmosError:
+        """400 as the service words it, with the query's text so that the test that wrote it can see it."""
+        message = f"{reason} Query: {self._text}"
+        return CosmosError(400, message, detail=[{"severity": "Error", "code": "SC1001", "message": message}])

@@ -3,10 +3,10 @@
 | kind | operations |
 | --- | --- |
 | account | read |
-| database, container | create, read, list, delete |
+| database, container | create, read |
 | pkranges | read |
-| item | create, upsert, read, replace, patch, delete |
-| batch, query, plan, feed, list | the same word |
+| item | create, read, replace, patch, delete |
+| batch, query, plan, feed | the same word |
 """
 
 import json
@@ -19,8 +19,6 @@ from . import wire
 from .errors import CosmosError, bad_request
 
 _ITEM_OPERATIONS = {"GET": "read", "PUT": "replace", "PATCH": "patch", "DELETE": "delete"}
-_OWNER_OPERATIONS = {"GET": "read", "DELETE": "delete"}
-_LIST_OPERATIONS = {"GET": "list", "POST": "create"}
 
 
 @dataclass(slots=True)
@@ -51,16 +49,9 @@ class Request:
     """Set by `Cut`: the answer breaks off."""
 
     @property
-    def is_control(self) -> bool:
-        """Whether it makes or removes a database or a container, which a data-plane role can't."""
-        return self.kind in ("database", "container") and self.operation != "read"
-
-    def resource_link(self, by_rid: bool) -> str:
-        """The link that the signature covers: names as they are, or the last `_rid` in lower case."""
-        parts = self.segments if len(self.segments) % 2 == 0 else self.segments[:-1]
-        if by_rid:
-            return parts[-1].lower() if parts else ""
-        return "/".join(parts)
+    def resource_link(self) -> str:
+        """The link that the signature covers: names as they are."""
+        return "/".join(self.segments if len(self.segments) % 2 == 0 else self.segments[:-1])
 
 
 def parse(method: str, raw_path: str, headers: Mapping[str, str], raw: bytes) -> Request:
@@ -105,8 +96,8 @@ def _classify(method: str, segments: tuple[str, ...], headers: Mapping[str, str]
         return "account", "read" if method == "GET" else "unknown"
     if shape == ("dbs",) or shape == ("dbs", "colls"):
         kind = "database" if len(shape) == 1 else "container"
-        operations = _OWNER_OPERATIONS if whole else _LIST_OPERATIONS
-        return kind, operations.get(method, "unknown")
+        operations = {(True, "GET"): "read", (False, "POST"): "create"}
+        return kind, operations.get((whole, method), "unknown")
     if shape == ("dbs", "colls", "pkranges") and not whole:
         return "pkranges", "read" if method == "GET" else "unknown"
     if shape == ("dbs", "colls", "docs"):
@@ -114,9 +105,8 @@ def _classify(method: str, segments: tuple[str, ...], headers: Mapping[str, str]
             return "item", _ITEM_OPERATIONS.get(method, "unknown")
         if method == "POST":
             return _classify_post(headers)
-        if method == "GET":
-            kind = "feed" if headers.get("A-IM") else "list"
-            return kind, kind
+        if method == "GET" and headers.get("A-IM"):
+            return "feed", "feed"
         return "item", "unknown"
     return "unknown", "unknown"
 
@@ -128,7 +118,7 @@ def _classify_post(headers: Mapping[str, str]) -> tuple[str, str]:
         return "plan", "plan"
     if headers.get("Content-Type", "").partition(";")[0].strip().lower() == "application/query+json":
         return "query", "query"  # it's the content type that tells, whatever x-ms-documentdb-isquery says
-    return "item", "upsert" if is_set(headers, "x-ms-documentdb-is-upsert") else "create"
+    return "item", "unknown" if is_set(headers, "x-ms-documentdb-is-upsert") else "create"
 
 
 def _first(text: str | None) -> Any:

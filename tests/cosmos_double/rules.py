@@ -14,7 +14,6 @@ from .indexing import IndexingPolicy, Segments, split_path
 MAX_BYTES = 2 * 1024 * 1024
 MAX_ID_BYTES = 1023
 MAX_KEY_BYTES = 2048
-MAX_TTL = 2**31 - 1
 SYSTEM_PROPERTIES = ("_rid", "_self", "_etag", "_attachments", "_ts")
 
 
@@ -39,7 +38,6 @@ class ContainerRules:
     id: str
     key_path: Segments
     indexing: IndexingPolicy
-    default_ttl: int | None
     definition: dict[str, Any]
 
 
@@ -60,8 +58,8 @@ def container_rules(body: Any) -> ContainerRules:
     if key.get("version") != 2:
         raise not_modelled('version 1 of the partition key hash: give the partition key "version": 2')
     ttl = body.get("defaultTtl")
-    if ttl is not None and not _is_ttl(ttl):
-        raise bad_request(f"The defaultTtl {ttl!r} is invalid: a positive number of seconds, or -1.")
+    if ttl not in (None, -1):
+        raise not_modelled(f"a defaultTtl of {ttl!r}")
     indexing = IndexingPolicy(body.get("indexingPolicy"))
     definition = {
         "id": body["id"],
@@ -76,7 +74,7 @@ def container_rules(body: Any) -> ContainerRules:
     }
     if ttl is not None:
         definition["defaultTtl"] = ttl
-    return ContainerRules(body["id"], split_path(key["paths"][0]), indexing, ttl, definition)
+    return ContainerRules(body["id"], split_path(key["paths"][0]), indexing, definition)
 
 
 def check_id(value: Any) -> str:
@@ -100,11 +98,8 @@ def check_item(body: Any, rules: ContainerRules, key: PartitionKey) -> None:
     if not isinstance(body, dict):
         raise wire.invalid_payload()
     check_id(body.get("id"))
-    if "ttl" in body and not _is_ttl(body["ttl"]):
-        raise bad_request(
-            f"The input ttl {body['ttl']!r} is invalid. Ensure to provide a nonzero positive integer less "
-            f"than or equal to '{MAX_TTL}', or -1 which means never expire."
-        )
+    if "ttl" in body:
+        raise not_modelled("items that expire")
     if wire.size(body) > MAX_BYTES:
         raise too_large()
     if item_key(body, rules).text != key.text:
@@ -151,7 +146,3 @@ def checked_key(value: Any) -> PartitionKey:
     if isinstance(value, str) and len(value.encode("utf-8")) > MAX_KEY_BYTES:
         raise bad_request(f"The partition key value is longer than {MAX_KEY_BYTES} bytes.")
     return PartitionKey(value)
-
-
-def _is_ttl(value: Any) -> bool:
-    return type(value) is int and (value == -1 or 0 < value <= MAX_TTL)

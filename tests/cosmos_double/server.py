@@ -4,7 +4,6 @@ For each request: read it, log it, let the faults act before, check the signatur
 faults act after, answer. A fault can end this at either of its moments; the log says what happened.
 """
 
-import ssl
 import uuid
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +11,6 @@ from typing import Any, Self
 from aiohttp import web
 
 from . import auth, charges, rules, wire
-from .clock import Clock
 from .errors import CosmosError
 from .faults import Dropped, Faults
 from .handlers import LEVELS, Handlers, Response
@@ -30,8 +28,7 @@ class CosmosDouble:
 
     `ranges` is the number of physical partitions of a new container, `consistency` the level of the account,
     `page_size` the items in a page when the request names no number, `history` how many commits of a range a
-    stale read can go back, `accept_aad` whether Entra tokens are let in (unchecked) beside the key, `log_limit`
-    how many requests the log remembers (None: all), `tls` with what it serves HTTPS (None: HTTP).
+    stale read can go back, `log_limit` how many requests the log remembers (None: all).
     """
 
     def __init__(
@@ -42,22 +39,17 @@ class CosmosDouble:
         host: str = "127.0.0.1",
         port: int = 0,
         consistency: str = "Session",
-        accept_aad: bool = False,
         page_size: int = 1000,
         history: int = 1000,
         log_limit: int | None = None,
-        clock: Clock | None = None,
-        tls: ssl.SSLContext | None = None,
     ) -> None:
         if consistency not in LEVELS:
             raise ValueError(f"consistency is one of {', '.join(LEVELS)}")
         self.key = key
-        self.clock = clock or Clock()
         self.faults = Faults()
         self.log = RequestLog(log_limit)
-        self.account = Account(self.clock, ranges, history)
-        self._host, self._port, self._tls = host, port, tls
-        self._accept_aad = accept_aad
+        self.account = Account(ranges, history)
+        self._host, self._port = host, port
         self._consistency = consistency
         self._page_size = page_size
         self._handlers: Handlers | None = None
@@ -75,14 +67,14 @@ class CosmosDouble:
     @property
     def endpoint(self) -> str:
         """The address for the SDK; known once the double has started."""
-        return f"{'https' if self._tls else 'http'}://{self._host}:{self._port}/"
+        return f"http://{self._host}:{self._port}/"
 
     async def start(self) -> None:
         app = web.Application(client_max_size=4 * rules.MAX_BYTES)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=self._tls)
+        site = web.TCPSite(self._runner, self._host, self._port)
         await site.start()
         self._port = self._runner.addresses[0][1]
         self._handlers = Handlers(self.account, self.endpoint, self._consistency, self._page_size)
@@ -166,10 +158,8 @@ class CosmosDouble:
                 request.headers,
                 method=request.method,
                 resource_type=request.resource_type,
-                resource_link=request.resource_link(self._handlers.is_by_rid(request)),
+                resource_link=request.resource_link,
                 key=self.key,
-                accept_aad=self._accept_aad,
-                is_control=request.is_control,
             )
             return self._handlers.handle(request)
         except CosmosError as error:

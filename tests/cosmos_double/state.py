@@ -6,19 +6,18 @@
    undone: that is what a lagging replica would answer.
 3. A split makes two children that go on from the parent's LSN, so session tokens and change feed positions of
    the parent hold on them. The parent stays known as gone.
-4. An expired document is not there any more, for anyone, at once.
 """
 
 import base64
 import copy
+import time
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import epk, wire
-from .clock import Clock
 from .errors import CosmosError, owner_not_found, range_gone
 from .rules import SYSTEM_PROPERTIES, ContainerRules, PartitionKey
 
@@ -34,7 +33,6 @@ class Document:
     body: Mapping[str, Any]
     number: int  # of the item in its container: decides `_rid`
     size: int
-    expires: float | None
     lsn: int = 0
 
     @property
@@ -63,7 +61,6 @@ class Range:
     documents: dict[Key, Document] = field(default_factory=dict)
     undo: deque[tuple[int, Key, Document | None]] = field(default_factory=deque)
     gone: bool = False
-    next_expiry: float | None = None
 
     def holds(self, effective_key: str) -> bool:
         return self.minimum <= effective_key < self.maximum
@@ -76,16 +73,13 @@ class Range:
             if document is None:
                 self.documents.pop(key, None)
                 continue
-            self.documents[key] = _with_lsn(document, self.lsn)
-            if document.expires is not None:
-                self.next_expiry = min(document.expires, self.next_expiry or document.expires)
+            self.documents[key] = replace(document, lsn=self.lsn)
         while self.undo and self.undo[0][0] <= self.lsn - history:
             self.undo.popleft()
         return self.lsn
 
-    def view(self, lsn: int, now: float) -> dict[Key, Document]:
-        """The documents as they were at `lsn`, expired ones left out."""
-        self._expire(now)
+    def view(self, lsn: int) -> dict[Key, Document]:
+        """The documents as they were at `lsn`."""
         if lsn >= self.lsn:
             return self.documents
         past = dict(self.documents)
@@ -96,25 +90,11 @@ class Range:
                 past.pop(key, None)
             else:
                 past[key] = previous
-        return {key: doc for key, doc in past.items() if doc.expires is None or doc.expires > now}
+        return past
 
     def oldest_view(self) -> int:
         """The oldest LSN that the undo log can show."""
         return self.undo[0][0] - 1 if self.undo else self.lsn
-
-    def _expire(self, now: float) -> None:
-        if self.next_expiry is None or now < self.next_expiry:
-            return
-        dead = [key for key, doc in self.documents.items() if doc.expires is not None and doc.expires <= now]
-        for key in dead:
-            del self.documents[key]
-        self.next_expiry = min((d.expires for d in self.documents.values() if d.expires is not None), default=None)
-
-
-def _with_lsn(document: Document, lsn: int) -> Document:
-    changed = copy.copy(document)
-    object.__setattr__(changed, "lsn", lsn)
-    return changed
 
 
 class Container:
@@ -126,7 +106,7 @@ class Container:
         self.database = database
         self.account = database.account
         self.etag = self.account.next_etag()
-        self.timestamp = int(self.account.clock.now())
+        self.timestamp = int(time.time())
         self.version = 1
         self._items = 0
         cuts = epk.boundaries(ranges)
@@ -178,7 +158,6 @@ class Container:
         for low, high in ((parent.minimum, cut), (cut, parent.maximum)):
             child = Range(str(len(self.ranges)), low, high, self.version, [*parent.parents, parent.id])
             child.lsn = parent.lsn
-            child.next_expiry = parent.next_expiry
             child.documents = {k: d for k, d in parent.documents.items() if child.holds(d.epk)}
             hashes = {key: epk.effective_key(_key_value(key)) for _, key, _ in parent.undo}
             child.undo = deque(entry for entry in parent.undo if child.holds(hashes[entry[1]]))
@@ -190,12 +169,11 @@ class Container:
 
     def documents(self, key: Any = epk.UNDEFINED) -> list[dict[str, Any]]:
         """Copies of the stored items, of one partition or of all: a look that no request and no charge sees."""
-        now = self.account.clock.now()
         wanted = None if key is epk.UNDEFINED else PartitionKey(key).text
         return [
             copy.deepcopy(dict(document.body))
             for part in self.live_ranges()
-            for document in part.view(part.lsn, now).values()
+            for document in part.view(part.lsn).values()
             if wanted is None or document.key[0] == wanted
         ]
 
@@ -204,20 +182,15 @@ class Container:
         if previous is None:
             self._items += 1
         number = previous.number if previous else self._items
-        now = self.account.clock.now()
         rid = make_rid(self.rid, number.to_bytes(8, "little"))
         stored = {name: value for name, value in body.items() if name not in SYSTEM_PROPERTIES} | {
             "_rid": rid,
             "_self": f"{self.link}docs/{rid}/",
             "_etag": self.account.next_etag(),
             "_attachments": "attachments/",
-            "_ts": int(now),
+            "_ts": int(time.time()),
         }
-        ttl = body.get("ttl", self.rules.default_ttl)
-        expires = None
-        if self.rules.default_ttl is not None and ttl is not None and ttl > 0:
-            expires = float(int(now) + ttl)
-        return Document((key.text, body["id"]), key.epk, stored, number, wire.size(stored), expires)
+        return Document((key.text, body["id"]), key.epk, stored, number, wire.size(stored))
 
 
 class Database:
@@ -228,7 +201,7 @@ class Database:
         self.rid = rid
         self.account = account
         self.etag = account.next_etag()
-        self.timestamp = int(account.clock.now())
+        self.timestamp = int(time.time())
         self.containers: dict[str, Container] = {}
         self._made = 0
 
@@ -252,19 +225,15 @@ class Database:
         return container
 
     def container(self, name: str) -> Container:
-        """By name, or by `_rid` as in a `_self` link."""
-        by_rid = (c for c in self.containers.values() if c.rid == name)
-        found = self.containers.get(name) or next(by_rid, None)
-        if found is None:
+        if name not in self.containers:
             raise owner_not_found()
-        return found
+        return self.containers[name]
 
 
 class Account:
     """Everything, and the counters that make ids and etags."""
 
-    def __init__(self, clock: Clock, ranges: int, history: int) -> None:
-        self.clock = clock
+    def __init__(self, ranges: int, history: int) -> None:
         self.ranges = ranges
         self.history = history
         self.databases: dict[str, Database] = {}
@@ -280,20 +249,13 @@ class Account:
         return self.databases[name]
 
     def database(self, name: str) -> Database:
-        """By name, or by `_rid` as in a `_self` link."""
-        by_rid = (d for d in self.databases.values() if d.rid == name)
-        found = self.databases.get(name) or next(by_rid, None)
-        if found is None:
+        if name not in self.databases:
             raise owner_not_found()
-        return found
-
-    def containers(self) -> Iterator[Container]:
-        for database in self.databases.values():
-            yield from database.containers.values()
+        return self.databases[name]
 
     def next_etag(self) -> str:
         self._etags += 1
-        return f'"{self._etags:08x}-0000-0100-0000-{int(self.clock.now()):08x}0000"'
+        return f'"{self._etags:08x}-0000-0100-0000-{int(time.time()):08x}0000"'
 
 
 def make_rid(owner: str, suffix: bytes) -> str:

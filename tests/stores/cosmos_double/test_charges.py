@@ -5,7 +5,7 @@ from azure.cosmos.aio import ContainerProxy
 
 from tests.cosmos_double import CosmosDouble, charges
 
-from .support import DOCS, Raw, collect
+from .support import DOCS, Raw
 
 
 @pytest.mark.parametrize(
@@ -38,28 +38,3 @@ async def test_charges_are_in_the_answer_and_in_the_log(work: ContainerProxy, ra
     assert double.log.charge(kind="item") == created.charge + replaced.charge + 1.0
     results = await work.execute_item_batch([("create", ({"id": n, "pk": "p"},)) for n in "bc"], "p")
     assert double.log[-1].charge == pytest.approx(sum(result["requestCharge"] for result in results))
-
-
-async def test_an_index_that_is_not_there_saves_writes_and_costs_queries(double: CosmosDouble, raw: Raw):
-    """https://learn.microsoft.com/azure/cosmos-db/index-policy: fewer paths, cheaper writes; no path, full scan."""
-    policy = {"includedPaths": [{"path": "/n/?"}], "excludedPaths": [{"path": "/*"}]}
-    double.add_container("app", "slim", indexing_policy=policy)
-    path = "/dbs/app/colls/slim/docs"
-    for number in range(50):
-        body = {"id": str(number), "pk": "p", "n": number, "m": number, "more": list(range(20))}
-        slim = await raw.send("POST", path, body, pk="p")
-        full = await raw.send("POST", DOCS, body, pk="p")
-    assert slim.charge < full.charge
-    by_index = await raw.query("SELECT * FROM c WHERE c.n = 7", path=path, pk="p")
-    by_scan = await raw.query("SELECT * FROM c WHERE c.m = 7", path=path, pk="p")
-    assert by_index.json == by_scan.json
-    assert by_index.charge < by_scan.charge
-
-
-async def test_a_page_is_charged_for_itself(work: ContainerProxy, double: CosmosDouble):
-    for number in range(40):
-        await work.create_item({"id": str(number), "pk": "p"})
-    await collect(work.query_items("SELECT * FROM c", partition_key="p", max_item_count=20))
-    one, two = (entry.charge for entry in double.log.select(kind="query"))
-    await collect(work.query_items("SELECT * FROM c", partition_key="p"))
-    assert one == two < double.log[-1].charge < one + two

@@ -5,9 +5,9 @@ import asyncio
 import aiohttp
 import pytest
 from azure.cosmos.aio import ContainerProxy, CosmosClient
-from azure.cosmos.exceptions import CosmosHttpResponseError, CosmosResourceExistsError
+from azure.cosmos.exceptions import CosmosResourceExistsError
 
-from tests.cosmos_double import Answer, Call, CosmosDouble, CosmosError, Cut, Delay, Drop, Hold, ShortPage
+from tests.cosmos_double import Answer, Call, CosmosDouble, CosmosError, Cut, Drop, Hold, ShortPage
 
 from .support import DOCS, Raw, ids
 
@@ -104,25 +104,6 @@ async def test_a_delay_beyond_the_clients_patience(double: CosmosDouble):
         assert ids(double.container("app", "work").documents()) == ["a"]
 
 
-async def test_delay_waits(raw: Raw, double: CosmosDouble):
-    double.faults.add(Delay(0.01), kind="account")
-    loop = asyncio.get_running_loop()
-    begin = loop.time()
-    assert (await raw.send("GET", "/")).status == 200
-    assert loop.time() - begin >= 0.01
-
-
-async def test_hold_orders_a_race(raw: Raw, double: CosmosDouble):
-    """The first writer is held at the door while the second one goes through."""
-    hold = Hold()
-    double.faults.add(hold, kind="item", operation="create")
-    first = asyncio.create_task(raw.send("POST", DOCS, {**ITEM, "n": 1}, pk="p"))
-    await hold.arrived.wait()
-    assert (await raw.send("POST", DOCS, {**ITEM, "n": 2}, pk="p")).status == 201
-    hold.release.set()
-    assert (await first).status == 409
-
-
 async def test_call_runs_code_of_the_test(raw: Raw, double: CosmosDouble):
     seen = []
 
@@ -172,19 +153,6 @@ async def test_a_predicate_sees_what_the_request_is_about(raw: Raw, double: Cosm
         ("query", "query", "app", "work", None, "p"),
         ("pkranges", "read", "app", "work", None, None),
     ]
-
-
-async def test_the_log_counts(work: ContainerProxy, double: CosmosDouble):
-    await work.create_item(ITEM)
-    with pytest.raises(CosmosHttpResponseError):
-        await work.create_item(ITEM)
-    await work.execute_item_batch([("read", ("a",)), ("upsert", (ITEM,))], "p")
-    assert double.log.count(kind="item", operation="create") == 2
-    assert double.log.count(kind="item", status=409) == 1
-    (batch,) = double.log.select(kind="batch")
-    assert (batch.items, batch.partition_key, batch.container) == (2, "p", "work")
-    double.log.clear()
-    assert len(double.log) == 0
 
 
 async def test_short_pages(raw: Raw, double: CosmosDouble):

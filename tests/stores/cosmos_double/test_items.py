@@ -1,4 +1,4 @@
-"""Create, upsert, read, replace, delete, list, and the conditions on them."""
+"""Create, read, replace, delete, and the conditions on them."""
 
 import pytest
 from azure.core import MatchConditions
@@ -10,9 +10,7 @@ from azure.cosmos.exceptions import (
 )
 from azure.cosmos.partition_key import NonePartitionKeyValue, NullPartitionKeyValue
 
-from tests.cosmos_double import CosmosDouble
-
-from .support import DOCS, Raw, bare, collect, ids
+from .support import DOCS, Raw, bare
 
 
 async def test_an_item_comes_back_as_it_went_with_system_properties(work: ContainerProxy):
@@ -44,15 +42,6 @@ async def test_creating_twice_is_a_conflict_but_not_in_another_partition(work: C
     await work.create_item({"id": "a", "pk": "q"})
 
 
-async def test_upsert_creates_then_replaces(raw: Raw):
-    first = await raw.send("POST", DOCS, {"id": "a", "pk": "p", "n": 1}, pk="p", x_ms_documentdb_is_upsert="True")
-    second = await raw.send("POST", DOCS, {"id": "a", "pk": "p", "m": 2}, pk="p", x_ms_documentdb_is_upsert="True")
-    assert (first.status, second.status) == (201, 200)
-    assert bare(second.json) == {"id": "a", "pk": "p", "m": 2}
-    assert second.json["_rid"] == first.json["_rid"]
-    assert second.json["_etag"] != first.json["_etag"]
-
-
 async def test_replace_and_delete(work: ContainerProxy):
     with pytest.raises(CosmosResourceNotFoundError):
         await work.replace_item("a", {"id": "a", "pk": "p"})
@@ -69,15 +58,6 @@ async def test_system_properties_of_the_client_are_ignored(work: ContainerProxy)
     created = await work.create_item({"id": "a", "pk": "p", "_etag": "mine", "_ts": 1, "_rid": "x"})
     assert created["_etag"] != "mine"
     assert created["_ts"] > 1
-
-
-async def test_an_item_can_be_addressed_by_its_self_link(work: ContainerProxy, double: CosmosDouble):
-    """Given an item rather than an id, the SDK follows `_self`, and signs the `_rid` in lower case."""
-    created = await work.create_item({"id": "a", "pk": "p"})
-    replaced = await work.replace_item(created, {**created, "n": 1})
-    assert replaced["n"] == 1
-    await work.delete_item(replaced, "p")
-    assert not double.container("app", "work").documents()
 
 
 async def test_a_replace_can_not_change_the_id(raw: Raw):
@@ -123,14 +103,6 @@ async def test_the_partition_key_header_is_needed_and_checked(raw: Raw):
     assert (await raw.send("GET", f"{DOCS}/a", x_ms_documentdb_partitionkey="p")).status == 400
 
 
-async def test_reading_all_items_pages_over_everything(work: ContainerProxy, double: CosmosDouble):
-    for number in range(7):
-        await work.create_item({"id": f"i{number}", "pk": f"p{number % 3}"})
-    found = await collect(work.read_all_items(max_item_count=2))
-    assert ids(found) == [f"i{number}" for number in range(7)]
-    assert double.log.count(kind="list") == 4
-
-
 async def test_if_match_guards_replace_and_delete(work: ContainerProxy):
     """https://learn.microsoft.com/azure/cosmos-db/nosql/database-transactions-optimistic-concurrency"""
     first = await work.create_item({"id": "a", "pk": "p"})
@@ -139,7 +111,6 @@ async def test_if_match_guards_replace_and_delete(work: ContainerProxy):
     for late in (
         work.replace_item("a", {"id": "a", "pk": "p", "n": 3}, **guard),
         work.delete_item("a", "p", **guard),
-        work.upsert_item({"id": "a", "pk": "p", "n": 3}, **guard),
     ):
         with pytest.raises(CosmosAccessConditionFailedError):
             await late
@@ -150,24 +121,3 @@ async def test_if_match_guards_replace_and_delete(work: ContainerProxy):
 async def test_a_missing_item_is_404_before_it_is_412(raw: Raw):
     reply = await raw.send("PUT", f"{DOCS}/a", {"id": "a", "pk": "p"}, pk="p", If_Match='"x"')
     assert reply.status == 404
-
-
-async def test_an_upsert_that_creates_does_not_look_at_if_match(raw: Raw):
-    """https://github.com/Azure/azure-cosmos-dotnet-v3/issues/1698"""
-    reply = await raw.send(
-        "POST", DOCS, {"id": "a", "pk": "p"}, pk="p", If_Match='"x"', x_ms_documentdb_is_upsert="True"
-    )
-    assert reply.status == 201
-
-
-async def test_if_none_match_on_reads_and_writes(raw: Raw):
-    created = await raw.send("POST", DOCS, {"id": "a", "pk": "p"}, pk="p")
-    etag = created.headers["etag"]
-    same = await raw.send("GET", f"{DOCS}/a", pk="p", If_None_Match=etag)
-    assert (same.status, same.json, same.headers["etag"]) == (304, None, etag)
-    assert (await raw.send("GET", f"{DOCS}/a", pk="p", If_None_Match='"x"')).status == 200
-    body = {"id": "a", "pk": "p", "n": 1}
-    assert (await raw.send("PUT", f"{DOCS}/a", body, pk="p", If_None_Match=etag)).status == 412
-    upsert = {"x_ms_documentdb_is_upsert": "True"}
-    assert (await raw.send("POST", DOCS, body, pk="p", If_None_Match="*", **upsert)).status == 412
-    assert (await raw.send("PUT", f"{DOCS}/a", body, pk="p", If_Match="*")).status == 200

@@ -28,30 +28,16 @@ async def item(work: ContainerProxy) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("operations", "changes"),
     [
-        ([{"op": "add", "path": "/new", "value": {"z": None}}], {"new": {"z": None}}),
-        ([{"op": "add", "path": "/n", "value": 5}], {"n": 5}),
-        ([{"op": "add", "path": "/list/1", "value": 9}], {"list": [1, 9, 2, 3]}),
-        ([{"op": "add", "path": "/list/3", "value": 9}], {"list": [1, 2, 3, 9]}),
-        ([{"op": "add", "path": "/list/-", "value": 9}], {"list": [1, 2, 3, 9]}),
-        ([{"op": "set", "path": "/list/1", "value": 9}], {"list": [1, 9, 3]}),
-        ([{"op": "set", "path": "/deep/x/new", "value": 2}], {"deep": {"x": {"y": 1, "new": 2}}}),
-        ([{"op": "replace", "path": "/text", "value": None}], {"text": None}),
-        ([{"op": "remove", "path": "/list/0"}], {"list": [2, 3]}),
-        ([{"op": "remove", "path": "/deep/x"}], {"deep": {}}),
+        ([{"op": "set", "path": "/n", "value": {"z": None}}], {"n": {"z": None}}),
+        ([{"op": "set", "path": "/fresh", "value": 2}], {"fresh": 2}),
         ([{"op": "incr", "path": "/n", "value": -3}], {"n": -2}),
-        ([{"op": "incr", "path": "/n", "value": 0.5}], {"n": 1.5}),
         ([{"op": "incr", "path": "/fresh", "value": 7}], {"fresh": 7}),
-        ([{"op": "move", "from": "/text", "path": "/deep/t"}], {"text": ..., "deep": {"x": {"y": 1}, "t": "t"}}),
-        ([{"op": "move", "from": "/n", "path": "/text"}], {"n": ..., "text": 1}),
-        ([{"op": "set", "path": "/ttl", "value": 60}], {"ttl": 60}),
-        ([{"op": "add", "path": "/a~1b~0c", "value": 1}], {"a/b~c": 1}),
         ([{"op": "set", "path": "/n", "value": 5}, {"op": "incr", "path": "/n", "value": 1}], {"n": 6}),
     ],
 )
 async def test_operations(work: ContainerProxy, item: dict, operations: list, changes: dict):
     patched = await work.patch_item("a", "p", operations)
-    expected = {name: value for name, value in {**BASE, **changes}.items() if value is not ...}
-    assert bare(patched) == expected
+    assert bare(patched) == {**BASE, **changes}
     assert patched["_etag"] != item["_etag"]
     assert await work.read_item("a", "p") == patched
 
@@ -59,29 +45,17 @@ async def test_operations(work: ContainerProxy, item: dict, operations: list, ch
 @pytest.mark.parametrize(
     "operation",
     [
-        {"op": "add", "path": "/list/4", "value": 1},
-        {"op": "add", "path": "/none/x", "value": 1},
-        {"op": "add", "path": "/n/x", "value": 1},
-        {"op": "set", "path": "/list/01", "value": 1},
-        {"op": "replace", "path": "/none", "value": 1},
-        {"op": "replace", "path": "/list/3", "value": 1},
-        {"op": "remove", "path": "/none"},
-        {"op": "remove", "path": "/list/-"},
         {"op": "incr", "path": "/text", "value": 1},
         {"op": "incr", "path": "/n", "value": "1"},
         {"op": "incr", "path": "/n", "value": True},
-        {"op": "move", "from": "/none", "path": "/x"},
-        {"op": "move", "from": "/deep", "path": "/deep/x/z"},
         {"op": "set", "path": "/id", "value": "b"},
         {"op": "set", "path": "/pk", "value": "q"},
         {"op": "set", "path": "/_ts", "value": 1},
-        {"op": "remove", "path": "/_etag"},
-        {"op": "set", "path": "/ttl", "value": 0},
+        {"op": "set", "path": "/ttl", "value": 60},
         {"op": "set", "path": "/n"},
         {"op": "set", "path": "n", "value": 1},
-        {"op": "set", "path": "/", "value": 1},
-        {"op": "test", "path": "/n", "value": 1},
-        {"op": "copy", "from": "/n", "path": "/m"},
+        {"op": "set", "path": "/deep/x", "value": 1},
+        {"op": "add", "path": "/n", "value": 1},
     ],
 )
 async def test_refused_operations_change_nothing(work: ContainerProxy, raw: Raw, item: dict, operation: dict):
@@ -89,7 +63,6 @@ async def test_refused_operations_change_nothing(work: ContainerProxy, raw: Raw,
     fine = {"op": "set", "path": "/touched", "value": True}
     reply = await raw.send("PATCH", f"{DOCS}/a", {"operations": [fine, operation]}, pk="p")
     assert reply.status == 400
-    assert "Operation(2)" in reply.message or "ttl" in reply.message
     assert await work.read_item("a", "p") == item
 
 
@@ -116,11 +89,9 @@ async def test_if_match_guards_a_patch(work: ContainerProxy, item: dict):
     ("predicate", "holds"),
     [
         ("FROM c WHERE c.n = 1", True),
-        ("from c where c.n = 1 and not is_defined(c.done)", True),
-        ("FROM items i WHERE i.deep.x.y IN (1, 2)", True),
+        ("from c where c.n = 1 and c.text = 't'", True),
         ("FROM c WHERE c.n = 2", False),
         ("FROM c WHERE c.none = 1", False),
-        ("FROM c WHERE NOT (c.none = 1)", False),
         ('FROM c WHERE c.n = "1"', False),
     ],
 )

@@ -1,18 +1,12 @@
-"""Physical partitions: effective keys, routing, splits.
-
-https://learn.microsoft.com/azure/cosmos-db/partitioning-overview#physical-partitions; the hash is compared with
-the SDK's own, since the SDK routes by it.
+"""Physical partitions, routing, splits:
+https://learn.microsoft.com/azure/cosmos-db/partitioning-overview#physical-partitions
 """
-
-import random
-import string
 
 import pytest
 from azure.cosmos.aio import ContainerProxy
-from azure.cosmos.partition_key import PartitionKey, _Undefined
 
 from tests.cosmos_double import CosmosDouble, Split
-from tests.cosmos_double.epk import UNDEFINED, boundaries, effective_key
+from tests.cosmos_double.epk import boundaries
 
 from .support import DOCS, Raw, collect, ids
 
@@ -22,16 +16,6 @@ PKRANGES = "/dbs/app/colls/work/pkranges"
 @pytest.fixture
 def ranges() -> int:
     return 2
-
-
-def test_effective_keys_are_those_of_the_sdk():
-    sdk = PartitionKey(path="/pk")
-    texts = ["", "é😀", *("x" * length for length in range(12, 36))]
-    source = random.Random(1)
-    texts += ["".join(source.choices(string.printable, k=source.randint(0, 200))) for _ in range(20)]
-    for value in [None, True, False, 0, 1, -1, 1.5, 1e300, 2**53, *texts]:
-        assert effective_key(value) == sdk._get_effective_partition_key_string([value])
-    assert effective_key(UNDEFINED) == sdk._get_effective_partition_key_string([_Undefined()])
 
 
 def test_boundaries_cover_everything_once():
@@ -61,7 +45,6 @@ async def test_a_gone_range_is_410_with_its_sub_status(raw: Raw, double: CosmosD
     for reply in (
         await raw.query("SELECT * FROM c", **options),
         await raw.send("GET", DOCS, A_IM="Incremental Feed", **options),
-        await raw.send("GET", DOCS, **options),
     ):
         assert (reply.status, reply.substatus) == (410, 1002)
 
