@@ -35,6 +35,7 @@ from engine.store import transitions
 from engine.store.base import Store
 from engine.store.documents import INPUT, Execution, InboxItem, Large, is_large, new_run_id
 from engine.values.error_records import ErrorRecord
+from engine.values.logic_flags import CURRENT
 from engine.values.unseen import first_line, plain_json
 
 MAX_KEY = 100
@@ -86,6 +87,7 @@ class Requests:
             workflow=workflow.name,
             version=workflow.version,
             run_id=new_run_id(),
+            logic_flags=CURRENT,
             payload=None if large else text,
             tags=dict(workflow.options.tags),
             retention_seconds=workflow.options.retention_seconds(self._settings.retention),

@@ -3,7 +3,7 @@ time, the log, compensations and finalizers.
 
 Rules:
 1. A call opens a step, and waits for the event that resolves the step. The call itself does nothing else.
-2. Random numbers are seeded by the execution's id: they are the same in every replay.
+2. Random numbers are seeded by the run: they are the same in every replay.
 3. Once the loop is closed the code is dropped. Nothing that the code asks for on its way out is heard.
 """
 
@@ -27,6 +27,7 @@ from engine.ground.errors import NotDurable
 from engine.ground.names import execution_id
 from engine.values.codec import digest
 from engine.values.events import StepResolved
+from engine.values.logic_flags import LogicFlag
 from engine.values.outcome import Outcome
 
 
@@ -40,19 +41,22 @@ class Context:
         started_at: datetime,
         ancestors: tuple[str, ...],
         run: str | None,
+        flags: frozenset[str],
     ) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
         self.turn = 0
         """The number of the event that the run applied last; 0 is the beginning."""
-        self.random = random.Random(hashlib.sha256(execution_id.encode()).digest())
         self.loop = DurableLoop(started_at.timestamp(), self)  # type: ignore[abstract]
         self.steps = StepTable()
         self.wind_up = WindUp(workflow, self.loop)
+        self.flags = flags
         self.received: dict[str, StepResolved] = {}
         """The events that resolved deferreds, by the deferreds' names."""
         self._ancestors = ancestors
         self._own = execution_id if run is None else f"{execution_id}/{run}"
+        seed = self._own if LogicFlag.RUN_SEED in flags else execution_id
+        self.random = random.Random(hashlib.sha256(seed.encode()).digest())
         self._log: list[LogLine] = []
         self._activities: dict[str, Activity[Any, Any]] = {}
 

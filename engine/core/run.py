@@ -1,7 +1,7 @@
 """One execution's code in memory: events go in, what it waits for and its outcome come out.
 
 Rules:
-1. No I/O, no clock, no store, no randomness that isn't seeded by the execution's id.
+1. No I/O, no clock, no store, no randomness that isn't seeded by the execution.
 2. Events are applied one at a time, and the loop runs until it is idle after each: live as in replay.
 3. An event must answer a step that the code waits for now, asked with the same digest. Otherwise the code has
    changed: NonDeterminism. Nothing is guessed.
@@ -12,6 +12,7 @@ Rules:
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -30,8 +31,9 @@ from engine.core.steps import (
     TimerStep,
 )
 from engine.ground.clock import FAR_FUTURE
-from engine.ground.errors import NonDeterminism
+from engine.ground.errors import NonDeterminism, UnknownLogic
 from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepKind, StepResolved
+from engine.values.logic_flags import LogicFlag, unknown
 from engine.values.outcome import Outcome
 
 
@@ -40,7 +42,7 @@ class Run:
 
     `payload` is JSON text. `started_at` is the time at which the code sees itself begin. `ancestors` are the executions
     that started this one, directly or not. `run` tells this run from a purged one of the same id, so that the children
-    of the two are different executions.
+    of the two are different executions. `flags` are the logic flags that the execution carries.
     """
 
     def __init__(
@@ -51,10 +53,11 @@ class Run:
         started_at: datetime,
         ancestors: tuple[str, ...] = (),
         run: str | None = None,
+        flags: Sequence[str] = (),
     ) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
-        self.context = Context(workflow, execution_id, started_at, ancestors, run)
+        self.context = Context(workflow, execution_id, started_at, ancestors, run, frozenset(flags))
         """What the code calls."""
         self.steps = self.context.steps
         """What the code waits for now."""
@@ -84,8 +87,17 @@ class Run:
         """The time that the code sees."""
         return self.context.now
 
+    def has(self, flag: LogicFlag) -> bool:
+        """Whether the execution carries that logic flag."""
+        return flag in self.context.flags
+
     def begin(self) -> None:
         """Run the code to its first wait. Raises a Fault if the deployment can't run it."""
+        if others := unknown(self.context.flags):
+            raise UnknownLogic(
+                f"a later version of the engine began this execution (logic flags {', '.join(others)}): deploy that "
+                "version, or a newer one"
+            )
         self._wind_up.begin(self.workflow.arguments(self._payload))
         self._run_until_idle()
 

@@ -22,6 +22,7 @@ from engine.store.base import MAX_READS, Store, wait_for_replica
 from engine.store.documents import INPUT, Execution, InboxItem, Large, Parent, is_large, new_run_id
 from engine.values.error_records import ErrorRecord, record
 from engine.values.failures import ChildStopped
+from engine.values.logic_flags import CURRENT
 
 
 def new_execution(
@@ -35,6 +36,7 @@ def new_execution(
         workflow=step.workflow.name,
         version=step.workflow.version,
         run_id=new_run_id(),
+        logic_flags=CURRENT,
         payload=None if large else step.payload,
         parents=(Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id),) if step.waits else (),
         creator=parent.execution_id,

@@ -166,7 +166,9 @@ class Drive:
                 "does, then resume it."
             )
         one = self.execution
-        run = self._run = Run(self._workflow, one.execution_id, payload, one.created_at, one.ancestors, one.run_id)
+        run = self._run = Run(
+            self._workflow, one.execution_id, payload, one.created_at, one.ancestors, one.run_id, one.logic_flags
+        )
         await _outside_task(run.begin)
         for start in range(0, len(history), EVENTS_AT_A_TIME):
 

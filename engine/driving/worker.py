@@ -31,7 +31,7 @@ from engine.ground.errors import Conflict, Missing, Unavailable
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import Store, parse_executions
-from engine.store.documents import SCHEMA, Execution
+from engine.store.documents import Execution
 
 CLAIM_TRIES = 3
 """Claims of one execution in a row that may meet a newer version of it."""
@@ -184,7 +184,7 @@ class Worker:
     async def _attend(self, execution: Execution) -> None:
         if self._closing or self.notify(execution):
             return
-        if execution.schema_version > SCHEMA:
+        if execution.is_of_later_engine:
             return self._leave_alone(execution)
         if execution.is_complete:
             return await self._settle(execution)
@@ -236,7 +236,7 @@ class Worker:
         for _ in range(CLAIM_TRIES):
             now = self._clock.now()
             workflow = self._registry.find(execution.workflow, execution.version)
-            if workflow is None or execution.schema_version > SCHEMA:
+            if workflow is None or execution.is_of_later_engine:
                 self._leave_alone(execution)
                 return None
             claiming = transitions.claim(uuid.uuid4().hex, now, settings.lease, settings.skew)
@@ -260,8 +260,9 @@ class Worker:
         if kind not in self._unknown:
             self._unknown.add(kind)
             _log.warning(
-                "execution %s is left alone: this deployment has no workflow %r version %r (schema %d)",
+                "execution %s is left alone: this deployment lacks workflow %r version %r (schema %d, logic flags: %s)",
                 execution.execution_id,
                 *kind,
                 execution.schema_version,
+                ", ".join(execution.logic_flags) or "none",
             )

@@ -13,6 +13,7 @@
     │   ├── DecodingError       a stored value doesn't fit today's types
     │   ├── Stuck               the workflow waits for something that nothing can bring
     │   ├── Quarantined         the execution keeps killing its drivers
+    │   ├── UnknownLogic        a later version of the engine began the execution
     │   └── MissingDocument     the store no longer holds what the execution was told it holds
     ├── ClientError             a request can't be met: says which and why
     │   ├── UnknownWorkflow, UnknownExecution, UnknownDeferred
@@ -141,6 +142,10 @@ class Stuck(Fault):
 
 class Quarantined(Fault):
     """The execution was claimed a set number of times without any progress: its driver dies each time."""
+
+
+class UnknownLogic(Fault):
+    """The execution carries a logic flag that this version of the engine doesn't know."""
 
 
 class MissingDocument(Fault):

@@ -34,6 +34,7 @@ from engine.ground.clock import Instant
 from engine.ground.errors import DecodingError
 from engine.values.error_records import ErrorRecord
 from engine.values.events import Event, dump_events, load_events
+from engine.values.logic_flags import unknown
 from engine.values.outcome import OutcomeKind
 
 SCHEMA = 1
@@ -94,6 +95,8 @@ class Execution(Record):
     version: str
     run_id: str | None = None
     """Tells this run from an earlier one of that id, which was purged."""
+    logic_flags: tuple[str, ...] = Field(default=(), exclude_if=lambda flags: not flags)
+    """Those of the engine that created it: it runs as that one ran it."""
     payload: str | None = None
     """JSON text; None when it stands in the `input` document."""
     parents: tuple[Parent, ...] = ()
@@ -152,6 +155,11 @@ class Execution(Record):
     @property
     def is_complete(self) -> bool:
         return self.status == "complete"
+
+    @property
+    def is_of_later_engine(self) -> bool:
+        """Whether it needs an engine that knows more than this one: a later schema, or other logic flags."""
+        return self.schema_version > SCHEMA or bool(unknown(self.logic_flags))
 
     @property
     def owes(self) -> bool:

@@ -62,8 +62,15 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
     workflow = Registry(workflows).find(execution.workflow, execution.version)
     if workflow is None:
         raise UnknownWorkflow(f"no workflow is named {execution.workflow!r} with version {execution.version!r}")
-    payload, begun = execution.payload or "null", execution.created_at
-    run = Run(workflow, execution.execution_id, payload, begun, execution.ancestors, execution.run_id)
+    run = Run(
+        workflow,
+        execution.execution_id,
+        execution.payload or "null",
+        execution.created_at,
+        execution.ancestors,
+        execution.run_id,
+        execution.logic_flags,
+    )
     try:
         run.begin()
         for chunk in chunks:

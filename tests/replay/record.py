@@ -131,6 +131,7 @@ STORIES: dict[str, tuple[Workflow[Any, Any], Any, Script]] = {
     "out-of-time": (recorded.limited, None, to_its_end),
     "resumed": (recorded.label, None, mend),
     "chance": (recorded.chance, None, to_its_end),
+    "chance-of-a-run": (recorded.chance, None, to_its_end),
     "taken-over": (recorded.abandoned, None, take_over),
     "values": (values, EVERYTHING, to_its_end),
     "large": (large, LONG, to_its_end),
@@ -155,6 +156,7 @@ def asked(recording: str, workflows: Sequence[Workflow[Any, Any]] = WORKFLOWS) -
         execution.created_at,
         execution.ancestors,
         execution.run_id,
+        execution.logic_flags,
     )
     steps: dict[str, None] = {}
     try:

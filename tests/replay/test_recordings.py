@@ -109,6 +109,8 @@ FEATURES: dict[str, Holds] = {
     "a compensation that failed": lambda execution, _: execution.compensation_errors,
     "a large payload": lambda execution, _: len(execution.payload or "") > 4_096,
     "a large result": lambda execution, _: len(execution.completed_result or "") > 4_096,
+    "a seed of its run": lambda execution, _: execution.workflow == "recorded.chance" and execution.logic_flags,
+    "a seed of its id": lambda execution, _: execution.workflow == "recorded.chance" and not execution.logic_flags,
     "still running": lambda execution, _: not execution.is_complete,
 } | {
     f"outcome {outcome}": lambda execution, _, outcome=outcome: execution.outcome == outcome  # type: ignore[misc]
@@ -222,11 +224,11 @@ def test_the_checker_takes_the_recordings(capsys: pytest.CaptureFixture[str], tm
 def test_recordings_are_never_written_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What is missing is recorded; what is there stays as it is, also where it is asked for by name."""
     (tmp_path / "order.json").write_text("old", "utf-8")
-    assert main(["chance"], tmp_path) == 0
+    assert main(["timers"], tmp_path) == 0
     assert main(["order"], tmp_path) == 1
     assert main(["unheard-of"], tmp_path) == 1
     assert "order: exists" in capsys.readouterr().err
     assert (tmp_path / "order.json").read_text("utf-8") == "old"
-    assert {path.name for path in tmp_path.iterdir()} == {"order.json", "chance.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"order.json", "timers.json"}
     assert main([], FOLDER) == 0
-    assert asked((tmp_path / "chance.json").read_text("utf-8"))[1] == json.loads(_text("chance"))["asked"]
+    assert asked((tmp_path / "timers.json").read_text("utf-8"))[1] == json.loads(_text("timers"))["asked"]

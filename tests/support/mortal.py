@@ -217,7 +217,15 @@ async def replayed(env: Environment, execution: Execution) -> Run:
     workflow = env.registry.find(execution.workflow, execution.version)
     assert workflow is not None
     payload = loaded.input.value if loaded.input else execution.payload or "null"
-    run = Run(workflow, execution.execution_id, payload, execution.created_at, execution.ancestors, execution.run_id)
+    run = Run(
+        workflow,
+        execution.execution_id,
+        payload,
+        execution.created_at,
+        execution.ancestors,
+        execution.run_id,
+        execution.logic_flags,
+    )
 
     def work() -> None:
         run.begin()

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
+from unittest import mock
 
 from engine import Deferred, Workflow
 from engine.boundary.status import Status
@@ -89,7 +90,8 @@ async def play(scenario: Scenario, deaths: Sequence[Death] = ()) -> Witness:
     """Run a scenario to its end; its first processes die, one after the other. Asserts what must hold of any run."""
     journal.reset()
     async with Environment([scenario.workflow]) as env:
-        id = await env.start(scenario.workflow, scenario.payload, key="the scenario")
+        with mock.patch("engine.boundary.requests.new_run_id", return_value="the-run"):  # it seeds chance
+            id = await env.start(scenario.workflow, scenario.payload, key="the scenario")
         signals = list(scenario.signals)
         recorded: list[Document] = []
         died: list[Death] = []
@@ -178,8 +180,14 @@ def _asks(witness: Witness, evict: bool) -> Asked:
 
 def _begun(witness: Witness) -> Run:
     execution = witness.execution
-    payload, begun = execution.payload or "null", execution.created_at
-    run = Run(witness.scenario.workflow, execution.execution_id, payload, begun, run=execution.run_id)
+    run = Run(
+        witness.scenario.workflow,
+        execution.execution_id,
+        execution.payload or "null",
+        execution.created_at,
+        run=execution.run_id,
+        flags=execution.logic_flags,
+    )
     run.begin()
     return run
 

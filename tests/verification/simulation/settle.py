@@ -194,7 +194,15 @@ def replayed(execution: Execution, loaded: Loaded) -> ObservedRun:
     assert workflow is not None
     payload = loaded.input.value if loaded.input else execution.payload
     begun = execution.created_at
-    run = ObservedRun(workflow, execution.execution_id, payload or "null", begun, execution.ancestors, execution.run_id)
+    run = ObservedRun(
+        workflow,
+        execution.execution_id,
+        payload or "null",
+        begun,
+        execution.ancestors,
+        execution.run_id,
+        execution.logic_flags,
+    )
     run.begin()
     for chunk in loaded.chunks:
         for event in chunk.decoded():
