@@ -30,7 +30,7 @@ param pythonVersion string = '3.13'
 ])
 param instanceMemoryMB int = 2048
 
-@description('The largest number of instances of each scale group: HTTP, the feed, the sweep. It limits what a flood of starts can cost.')
+@description('The largest number of instances on demand in each scale group: HTTP, the feed, the sweep. The platform was seen to pass it for HTTP: it is no limit for what a flood of requests can cost.')
 @minValue(1)
 @maxValue(1000)
 param maximumInstanceCount int = 40
@@ -39,6 +39,16 @@ param maximumInstanceCount int = 40
 @minValue(0)
 @maxValue(20)
 param alwaysReadyFeed int = 0
+
+@description('Instances that always wait for the sweep. With 0 the platform has to wake an instance for each sweep, and was seen to stop doing so after a deployment.')
+@minValue(0)
+@maxValue(20)
+param alwaysReadySweep int = 0
+
+@description('Instances that always wait for HTTP requests. With 0 the first request after a pause waits for an instance to start.')
+@minValue(0)
+@maxValue(20)
+param alwaysReadyHttp int = 0
 
 @description('HTTP requests that one instance takes at a time. Requests mostly wait for I/O, so the number may be far above the platform\'s default.')
 @minValue(1)
@@ -268,6 +278,8 @@ module functionApp 'modules/function-app.bicep' = {
     instanceMemoryMB: instanceMemoryMB
     maximumInstanceCount: maximumInstanceCount
     alwaysReadyFeed: alwaysReadyFeed
+    alwaysReadySweep: alwaysReadySweep
+    alwaysReadyHttp: alwaysReadyHttp
     httpConcurrency: httpConcurrency
     siteUpdateStrategy: siteUpdateStrategy
     zoneRedundant: zoneRedundant

@@ -1,4 +1,4 @@
-// For production: the feed always has an instance, any second of 30 days can be restored, and only the API is public.
+// For production: the feed and the sweep always have an instance, any second of 30 days can be restored, and only the API is public.
 using 'main.bicep'
 
 param environmentName = 'prod'
@@ -6,8 +6,9 @@ param location = 'westeurope'
 param cosmosCapacity = 'autoscale'
 param cosmosMaxThroughput = 4000
 param backupTier = 'Continuous30Days'
-// Set zoneRedundant to true where the region has zones. It can't be changed later, and needs two instances for the feed.
+// Set zoneRedundant to true where the region has zones. It can't be changed later, and doubles the instances that wait.
 param alwaysReadyFeed = 1
+param alwaysReadySweep = 1
 param maximumInstanceCount = 100
 param privateNetworking = true
 param logRetentionDays = 90

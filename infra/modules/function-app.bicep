@@ -51,11 +51,17 @@ param pythonVersion string
 @description('The memory of an instance, in MB.')
 param instanceMemoryMB int
 
-@description('The largest number of instances of each scale group.')
+@description('The largest number of instances on demand in each scale group. HTTP may pass it.')
 param maximumInstanceCount int
 
 @description('Instances that always wait for the change feed.')
 param alwaysReadyFeed int
+
+@description('Instances that always wait for the sweep.')
+param alwaysReadySweep int
+
+@description('Instances that always wait for HTTP requests.')
+param alwaysReadyHttp int
 
 @description('HTTP requests that one instance takes at a time.')
 param httpConcurrency int
@@ -90,6 +96,22 @@ param maxDrives int
 
 @description('Seconds that the event loop may stand still before a warning.')
 param blockedSeconds int
+
+// All HTTP functions scale together; each other function scales alone.
+var scaleGroups = [
+  {
+    name: 'http'
+    instances: alwaysReadyHttp
+  }
+  {
+    name: 'function:drive_changes'
+    instances: alwaysReadyFeed
+  }
+  {
+    name: 'function:sweep'
+    instances: alwaysReadySweep
+  }
+]
 
 resource plan 'Microsoft.Web/serverfarms@2024-11-01' = {
   name: planName
@@ -143,15 +165,13 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
       scaleAndConcurrency: {
         instanceMemoryMB: instanceMemoryMB
         maximumInstanceCount: maximumInstanceCount
-        alwaysReady: alwaysReadyFeed > 0
-          ? [
-              {
-                name: 'function:drive_changes'
-                // With several zones, the platform asks for at least two.
-                instanceCount: zoneRedundant ? max(alwaysReadyFeed, 2) : alwaysReadyFeed
-              }
-            ]
-          : []
+        alwaysReady: [
+          for group in filter(scaleGroups, group => group.instances > 0): {
+            name: group.name
+            // With several zones, the platform asks for at least two.
+            instanceCount: zoneRedundant ? max(group.instances, 2) : group.instances
+          }
+        ]
         triggers: {
           http: {
             perInstanceConcurrency: httpConcurrency

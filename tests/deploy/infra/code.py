@@ -41,3 +41,13 @@ def trigger(function: str) -> dict[str, object]:
                 if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("_trigger"):
                     return {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
     raise LookupError(f"{TRIGGERS.name} has no function {function} with a trigger")
+
+
+def driving_functions() -> set[str]:
+    """The names of the engine's functions whose trigger is not an HTTP route."""
+    return {
+        node.name
+        for node in ast.walk(ast.parse(TRIGGERS.read_text("utf-8")))
+        if isinstance(node, ast.AsyncFunctionDef)
+        and any(ast.unparse(decorator).partition("(")[0].endswith("_trigger") for decorator in node.decorator_list)
+    }

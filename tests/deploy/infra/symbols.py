@@ -16,6 +16,7 @@ FUNCTIONS = frozenset(
         "bool",
         "empty",
         "environment",
+        "filter",
         "guid",
         "int",
         "max",
@@ -105,7 +106,7 @@ def _misfits(param: Declaration, value: Any, caller: BicepFile | None) -> Iterat
 
 
 def _uses(node: Node, loop: frozenset[str]) -> Iterator[Node]:
-    """The identifiers that are used in a node, but for a loop's own."""
+    """The identifiers that are used in a node, but for a loop's or lambda's own."""
     children = list(node.named_children)
     if node.type == "decorators" or not children:
         if node.type == "identifier" and text(node) not in loop:
@@ -117,6 +118,8 @@ def _uses(node: Node, loop: frozenset[str]) -> Iterator[Node]:
         children = children[1:]
     elif node.type == "for_statement":
         loop |= {text(n) for n in walk(children[0]) if n.type == "identifier"}
+    elif node.type == "lambda_expression":
+        loop |= {text(children[0])}
     for child in children:
         if child.type not in ("type", "primitive_type"):
             yield from _uses(child, loop)

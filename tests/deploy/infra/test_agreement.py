@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.infra.bicep import INFRA, BicepFile, OneOf, read, read_parameters
-from tests.deploy.infra.code import ROOT, trigger
+from tests.deploy.infra.bicep import INFRA, BicepFile, Each, read, read_parameters
+from tests.deploy.infra.code import ROOT, driving_functions, trigger
 
 COSMOS = read(INFRA / "modules/cosmos.bicep")
 APP = read(INFRA / "modules/function-app.bicep")
@@ -61,11 +61,18 @@ def test_the_feed_misses_no_first_change_and_makes_no_container() -> None:
     assert not feed.get("create_lease_container_if_not_exists"), "an identity of the data plane can't make containers"
 
 
-def test_the_instance_that_is_always_ready_is_that_of_the_feed() -> None:
+def test_an_instance_can_wait_for_each_group_that_scales_alone() -> None:
+    """HTTP scales as one group, each other trigger alone. Production keeps one for the feed and one for the sweep."""
+    groups = APP.of("var")["scaleGroups"].value
+    assert all(re.fullmatch(r"alwaysReady\w+", group["instances"]) for group in groups)
+    waiting = {group["name"]: group["instances"] for group in groups}
+    assert waiting.keys() <= {"http"} | {f"function:{name}" for name in driving_functions()}
+    values = read_parameters(INFRA / "main.prod.bicepparam")[1]
+    kept = {name for name, param in waiting.items() if values.get(param, 0) >= 1}
+    assert kept >= {"function:drive_changes", "function:sweep"}
     scale = APP.of("resource")["app"].value["properties"]["functionAppConfig"]["scaleAndConcurrency"]
-    assert isinstance(scale["alwaysReady"], OneOf)
-    (ready,) = scale["alwaysReady"].values[0]
-    assert trigger(ready["name"].removeprefix("function:"))["connection"] == "COSMOS"
+    assert isinstance(scale["alwaysReady"], Each)
+    assert scale["alwaysReady"].body["name"] == "group.name"
 
 
 def _roles(file: BicepFile) -> dict[str, str]:
@@ -129,7 +136,9 @@ def test_dev_and_prod_are_as_described() -> None:
         serverless = values["cosmosCapacity"] == "serverless"
         described = {
             "Cosmos DB": "serverless" if serverless else f"autoscale up to {values['cosmosMaxThroughput']:,} RU/s",
-            "instances that wait for the feed": str(values["alwaysReadyFeed"]),
+            "instances that wait for the feed, and for the sweep": ", ".join(
+                str(values[f"alwaysReady{group}"]) for group in ("Feed", "Sweep")
+            ),
             "backup": values["backupTier"].removeprefix("Continuous").replace("Days", " days"),
             "network": "private endpoints" if values["privateNetworking"] else "public",
         }
@@ -137,4 +146,3 @@ def test_dev_and_prod_are_as_described() -> None:
             (row,) = re.findall(rf"^\| {what} \| (.+) \| (.+) \|$", document, re.MULTILINE)
             assert row[column] == said
         assert values["siteUpdateStrategy"] == "RollingUpdate"
-    assert values["alwaysReadyFeed"] >= 1, "in production a change never waits for an instance"
