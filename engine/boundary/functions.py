@@ -73,6 +73,11 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
         """List executions."""
         return _response(await http.list_executions(runtime, _request(req)))
 
+    @triggers.route("counts", methods=["GET"])
+    async def count_executions(req: func.HttpRequest) -> func.HttpResponse:
+        """Count executions by their state."""
+        return _response(await http.count_executions(runtime, _request(req)))
+
     @triggers.route("health", methods=["GET"])
     async def health(req: func.HttpRequest) -> func.HttpResponse:
         """Say whether the store answers, and whether executions are late or wait for a person."""

@@ -6,15 +6,18 @@ is refused before anything is stored.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, get_args
 
-from engine.boundary.answers import Problem, Request, Response, answered, base, check_query, describe, numbered
+from engine.boundary.answers import Problem, Request, Response, answered, base, check_query, describe, invalid, numbered
 from engine.boundary.client import Client
+from engine.boundary.filters import Asked, FilterError, parse
 from engine.boundary.history import pending
 from engine.boundary.runtime import Runtime
 from engine.boundary.status import Status
@@ -32,6 +35,7 @@ from engine.values.outcome import OutcomeKind
 MAX_WAIT_SECONDS = 200
 """The longest `?wait=`: the platform closes an HTTP request after 230 s."""
 _LISTED: dict[str, tuple[str, ...]] = {
+    "q": (),
     "workflow": (),
     "status": ("running", "complete"),
     "outcome": get_args(OutcomeKind),
@@ -40,6 +44,10 @@ _LISTED: dict[str, tuple[str, ...]] = {
     "continuation": (),
 }
 """What a list may be asked by, and the values that there are."""
+_STATES = {"running": "status:running", "stuck": "is:stuck"} | {
+    kind: f"outcome:{kind}" for kind in get_args(OutcomeKind)
+}
+"""What is counted, each with its filter."""
 
 
 async def start(runtime: Runtime, request: Request, name: str) -> Response:
@@ -108,21 +116,63 @@ async def purge(runtime: Runtime, execution_id: str) -> Response:
 
 
 async def list_executions(runtime: Runtime, request: Request) -> Response:
-    """GET executions: the newest first. `?workflow=`, `?status=running|complete`, `?outcome=`, `?stuck=true` (suspended
-    with a cause), `?limit=`, and `?continuation=` from the answer before."""
+    """GET executions: the newest first. `?q=` is a filter (see `engine.boundary.filters`). So are `?workflow=`,
+    `?status=running|complete`, `?outcome=`, `?stuck=true` (suspended with a cause). `?limit=`, and `?continuation=`
+    from the answer before."""
 
     async def work() -> Response:
         query = request.query
         check_query(request, _LISTED)
         limit = numbered(request, "limit", 50, 500)
         stuck = query.get("stuck") == "true"
-        filter = Filter(query.get("workflow"), query.get("status"), query.get("outcome"), stuck)
+        asked = filtered(runtime, request)
+        plain = Filter(query.get("workflow"), query.get("status"), query.get("outcome"), stuck)
+        filter = replace(plain, conditions=asked.filter.conditions)
+        if not asked.is_bounded and plain == Filter():
+            raise invalid(too_slow(asked))
         page = await runtime.client.list(filter, limit, _from_url(query.get("continuation")))
         described = [describe(status) for status in page.executions]
-        body = {"executions": described} | ({"continuation": _for_url(page.continuation)} if page.continuation else {})
+        body: dict[str, Any] = {"executions": described}
+        if asked.slow:
+            body["slow"] = list(asked.slow)
+        if page.continuation:
+            body["continuation"] = _for_url(page.continuation)
         return Response(200, json.dumps(body, ensure_ascii=False), {"Content-Type": "application/json"})
 
     return await answered(work)
+
+
+async def count_executions(runtime: Runtime, request: Request) -> Response:
+    """GET counts: how many executions there are in each state, of those that `?q=` asks for."""
+
+    async def work() -> Response:
+        check_query(request, {"q": ()})
+        asked = filtered(runtime, request)
+        if asked.slow:
+            raise invalid(f"{', '.join(asked.slow)}: nothing is counted by what no index serves")
+        counted = await asyncio.gather(*(_count(runtime, asked, state) for state in _STATES))
+        return Response(200, json.dumps(dict(zip(_STATES, counted, strict=True))), {"Content-Type": "application/json"})
+
+    return await answered(work)
+
+
+async def _count(runtime: Runtime, asked: Asked, state: str) -> int:
+    mine = parse(_STATES[state], runtime.clock.now()).filter.conditions
+    return await runtime.store.total(Filter(conditions=(*asked.filter.conditions, *mine)))
+
+
+def filtered(runtime: Runtime, request: Request) -> Asked:
+    """The filter in `?q=`. Raises Problem."""
+    try:
+        return parse(request.query.get("q", ""), runtime.clock.now())
+    except FilterError as error:
+        raise Problem(400, "The filter can't be read", str(error), position=error.position) from None
+
+
+def too_slow(asked: Asked) -> str:
+    """What to say of a filter that would read every execution."""
+    fields = ", ".join(asked.slow)
+    return f"no index serves {fields}: narrow the filter by workflow:, status:, outcome: or created> as well"
 
 
 async def health(runtime: Runtime) -> Response:

@@ -42,7 +42,7 @@ class Runtime:
         self.registry = Registry(workflows)
         self.settings = settings or Settings()
         self._make_store = store
-        self._clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
         self._parts: tuple[Store, Worker, Client] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -92,8 +92,8 @@ class Runtime:
         loop = asyncio.get_running_loop()
         if self._parts is None or self._loop is not loop:
             store = self._make_store()
-            worker = Worker(store, self.registry, self.settings, self._clock)
-            self._parts = store, worker, Client(store, self.registry, self.settings, self._clock, worker)
+            worker = Worker(store, self.registry, self.settings, self.clock)
+            self._parts = store, worker, Client(store, self.registry, self.settings, self.clock, worker)
             self._loop = loop
         return self._parts
 

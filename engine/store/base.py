@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from engine.ground.clock import Clock
 from engine.ground.errors import DecodingError
+from engine.store.conditions import Condition
 from engine.store.documents import EXEC, INPUT, OUTPUT, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.store.feed import ChangeFeed
 
@@ -62,6 +63,8 @@ class Filter:
     status: str | None = None
     outcome: str | None = None
     suspended_with_cause: bool = False
+    conditions: tuple[Condition, ...] = ()
+    """Further ones. All must hold."""
 
 
 class Store(Protocol):
@@ -120,6 +123,10 @@ class Store(Protocol):
 
     async def list(self, filter: Filter, limit: int, continuation: str | None = None) -> Page:
         """Executions, the newest first."""
+        ...
+
+    async def total(self, filter: Filter) -> int:
+        """How many executions there are. They may change meanwhile."""
         ...
 
     async def purge(self, execution: Execution) -> None:

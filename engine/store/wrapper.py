@@ -86,6 +86,9 @@ class WatchedStore:
     async def list(self, filter: Filter, limit: int, continuation: str | None = None) -> Page:
         return await self._pass("list", self.inner.list, filter, limit, continuation)
 
+    async def total(self, filter: Filter) -> int:
+        return await self._pass("total", self.inner.total, filter)
+
     async def purge(self, execution: Execution) -> None:
         return await self._pass("purge", self.inner.purge, execution)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from .epk import UNDEFINED
 from .errors import CosmosError
-from .query_parser import Both, Compare, Either, Expression, Function, Literal, Parameter, Path
+from .query_parser import Both, Compare, Either, Expression, Function, Literal, Not, Parameter, Path
 
 _OPERATORS = {
     "=": operator.eq,
@@ -55,6 +55,9 @@ def evaluate(expression: Expression, scope: Scope) -> Any:
             return compare(name, evaluate(left, scope), evaluate(right, scope))
         case Function(name, arguments):
             return _call(name, *(evaluate(argument, scope) for argument in arguments))
+        case Not(operand):
+            value = evaluate(operand, scope)
+            return not value if isinstance(value, bool) else UNDEFINED
         case Both(operands):
             values = [evaluate(operand, scope) for operand in operands]
             return False if False in values else _true_or_undefined(all(value is True for value in values))
@@ -96,9 +99,13 @@ def sort_value(value: Any) -> list[Any]:
     return [rank, 0 if rank in (1, 5, 6) else value]  # arrays and objects have no order among themselves
 
 
-def _call(name: str, first: Any, second: Any = UNDEFINED) -> Any:
+def _call(name: str, first: Any, second: Any = UNDEFINED, ignores_case: Any = False) -> Any:
     if name == "IS_DEFINED":
         return first is not UNDEFINED
+    if name == "CONTAINS":
+        if not isinstance(first, str) or not isinstance(second, str):
+            return UNDEFINED
+        return second.casefold() in first.casefold() if ignores_case is True else second in first
     if name == "STARTSWITH":
         return first.startswith(second) if isinstance(first, str) and isinstance(second, str) else UNDEFINED
     return second in first if isinstance(first, list) and isinstance(second, str) else UNDEFINED

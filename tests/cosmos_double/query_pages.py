@@ -3,8 +3,8 @@
 1. A page has at most `size` items (-1: as many as fit) and 4 MB.
 2. A continuation token says after which item to go on. It belongs to its query: with another query it is a 400.
 3. Order without ORDER BY is the order of hashes: not the order of insertion, and not to be relied on.
-4. The gateway passes a plain filter or projection from range to range. An ORDER BY it refuses with 400 and sub-status
-   1004, and the plan in `additionalErrorInfo`, with one range too
+4. The gateway passes a plain filter or projection from range to range. An ORDER BY or a COUNT it refuses with 400 and
+   sub-status 1004, and the plan in `additionalErrorInfo`, with one range too
    (https://learn.microsoft.com/rest/api/cosmos-db/querying-cosmosdb-resources-using-the-rest-api, and the recorded
    exchanges in docs/COSMOS.md of the public repository xo/dbimp). The client then asks each range with a rewritten
    query whose rows it can merge. A rewritten query is only known here because a plan handed it out.
@@ -24,7 +24,7 @@ from .epk import UNDEFINED
 from .errors import CROSS_PARTITION_QUERY_NOT_SERVABLE, CosmosError, bad_request
 from .indexing import IndexingPolicy
 from .query_eval import Scope, is_true, resolve, sort_value
-from .query_parser import Both, Compare, Either, Expression, Function, Path, Query, parse
+from .query_parser import Both, Compare, Either, Expression, Function, Not, Path, Query, parse
 from .state import Document
 
 MAX_PAGE_BYTES = 4 * 1024 * 1024
@@ -62,7 +62,8 @@ class Rewrites:
     def find(self, text: str) -> tuple[Query, Row]:
         """The query and its rows: a rewritten one as handed out, any other as parsed."""
         if text in self._known:
-            return self._known[text], _merge_row(self._known[text])
+            known = self._known[text]
+            return known, _row(known) if known.is_count else _merge_row(known)
         query = parse(text)
         return query, _row(query)
 
@@ -81,9 +82,9 @@ class Rewrites:
                 "orderByExpressions": [_text(query, order.path)] if order else [],
                 "groupByExpressions": [],
                 "groupByAliases": [],
-                "aggregates": [],
+                "aggregates": ["Count"] if query.is_count else [],
                 "groupByAliasToAggregateType": {},
-                "rewrittenQuery": self._rewrite(query) if order else "",
+                "rewrittenQuery": self._rewrite(query) if order or query.is_count else "",
                 "hasSelectValue": query.is_value,
                 "dCountInfo": None,
                 "hasNonStreamingOrderBy": False,
@@ -94,7 +95,7 @@ class Rewrites:
 
     def refuse_across(self, text: str, query: Query) -> None:
         """Refuse a query that the gateway can't pass from range to range."""
-        if query.order is None:
+        if query.order is None and not query.is_count:
             return
         raise CosmosError(
             400,
@@ -105,6 +106,10 @@ class Rewrites:
         )
 
     def _rewrite(self, query: Query) -> str:
+        if query.is_count:
+            text = f'SELECT VALUE [{{"item": COUNT(1)}}] FROM {query.alias} {query.where_text}'
+            self._known[text] = query
+            return text
         assert query.order is not None
         key = _text(query, query.order.path)
         where = f"({query.where_text[len('WHERE') :].strip()}) AND {_FILTER}" if query.where_text else _FILTER
@@ -152,6 +157,9 @@ def page(
         places = [entry for entry in places if _compare(query, entry[0], position.after) > 0]
     if size == 0 and places:  # a page may be empty and yet not the last
         return Page(after=position.after or [])
+    if query.is_count:
+        counted, size = sum(matches for _, _, matches in places), sum(document.size for _, document, _ in places)
+        return Page([[{"item": counted}]], None, len(places), size)
     result = Page()
     used = 0
     for place, document, matches in places:
@@ -241,6 +249,8 @@ def _is_indexed(expression: Expression, indexing: IndexingPolicy) -> bool:
             return any(_is_indexed(operand, indexing) for operand in operands)
         case Either(operands) | Function(_, operands):
             return all(_is_indexed(operand, indexing) for operand in operands)
+        case Not(operand):
+            return _is_indexed(operand, indexing)
         case Compare(_, left, right):
             return _is_indexed(left, indexing) and _is_indexed(right, indexing)
         case Path(segments):

@@ -1,13 +1,14 @@
 """The query dialect, which is what the engine and its runbook ask, and the tree that a query becomes.
 
     query   = SELECT list FROM name [WHERE or] [ORDER BY path [ASC | DESC]]
-    list    = * | VALUE path | path {, path}
+    list    = * | VALUE COUNT(1) | VALUE path | path {, path}
     or      = and {OR and}            and = test {AND test}
-    test    = ( or ) | operand compare operand | function
+    test    = NOT test | ( or ) | operand compare operand | function
     compare = = | != | < | <= | > | >=
     function= IS_DEFINED(path) | STARTSWITH(operand, operand) | ARRAY_CONTAINS(operand, operand)
+            | CONTAINS(operand, operand, operand)
     operand = path | literal | @parameter
-    path    = alias .name { .name }
+    path    = alias step {step}       step = .name | ["name"]
 
 The condition of a patch is `FROM name WHERE or`. Keywords are not names after a dot, as in the service: `c.value` is an
 error there too. Anything else is a 400 that shows the text of the query
@@ -24,7 +25,7 @@ from .errors import CosmosError
 _WORDS = """SELECT TOP DISTINCT VALUE FROM AS WHERE AND OR NOT IN BETWEEN LIKE ESCAPE EXISTS JOIN GROUP ORDER BY ASC
 DESC OFFSET LIMIT TRUE FALSE NULL UNDEFINED UDF"""
 KEYWORDS = frozenset(re.findall(r"\w+", _WORDS))
-FUNCTIONS = {"IS_DEFINED": 1, "STARTSWITH": 2, "ARRAY_CONTAINS": 2}
+FUNCTIONS = {"IS_DEFINED": 1, "STARTSWITH": 2, "ARRAY_CONTAINS": 2, "CONTAINS": 3}
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _CONSTANTS = {"TRUE": True, "FALSE": False, "NULL": None}
 _TOKEN = re.compile(
@@ -33,7 +34,7 @@ _TOKEN = re.compile(
   | (?P<string>'[^'\\]*'|"[^"\\]*")
   | (?P<parameter>@[A-Za-z_]\w*)
   | (?P<name>[A-Za-z_]\w*)
-  | (?P<symbol><=|>=|!=|[=<>(),.*])
+  | (?P<symbol><=|>=|!=|[=<>(),.*\[\]])
   | (?P<end>\Z)
     )""",
     re.VERBOSE,
@@ -69,6 +70,11 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
+class Not:
+    operand: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
 class Both:
     """AND."""
 
@@ -82,7 +88,7 @@ class Either:
     operands: tuple["Expression", ...]
 
 
-Expression = Literal | Parameter | Path | Compare | Function | Both | Either
+Expression = Literal | Parameter | Path | Compare | Function | Not | Both | Either
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed query. `columns` is None for `*`; `is_value` says that its one column is given bare."""
+    """A parsed query. `columns` is None for `*` and for a count; `is_value` says that its one column is given bare."""
 
     text: str
     alias: str
@@ -102,6 +108,7 @@ class Query:
     where: Expression | None
     where_text: str
     order: Order | None
+    is_count: bool = False
 
 
 def parse(text: str) -> Query:
@@ -137,7 +144,8 @@ class _Parser:
             self._at += 1
         self._from()
         after_from, self._at = self._at, after_select
-        columns, is_value = self._list()
+        is_count = self._take_count()
+        columns, is_value = (None, True) if is_count else self._list()
         if self._peek.text != "FROM":
             raise self._unexpected()
         self._at = after_from
@@ -146,7 +154,9 @@ class _Parser:
         where_text = self._text[self._tokens[after_from + 1].start : after_where].strip() if where else ""
         order = self._order() if self._take("ORDER") else None
         self._end()
-        return Query(self._text, self._alias, columns, is_value, where, where_text, order)
+        if is_count and order is not None:
+            raise self._error("COUNT goes with no ORDER BY in this dialect.")
+        return Query(self._text, self._alias, columns, is_value, where, where_text, order, is_count)
 
     def condition(self) -> Expression:
         self._from()
@@ -160,6 +170,12 @@ class _Parser:
     def _from(self) -> None:
         self._expect("FROM")
         self._alias = self._name()
+
+    def _take_count(self) -> bool:
+        words = [token.text for token in self._tokens[self._at : self._at + 5]]
+        is_count = words == ["VALUE", "COUNT", "(", "1", ")"]
+        self._at += 5 * is_count
+        return is_count
 
     def _list(self) -> tuple[tuple[Path, ...] | None, bool]:
         if self._take("*"):
@@ -194,6 +210,8 @@ class _Parser:
         return operands[0] if len(operands) == 1 else Both(tuple(operands))
 
     def _test(self) -> Expression:
+        if self._take("NOT"):
+            return Not(self._test())
         if self._take("("):
             inner = self._or()
             self._expect(")")
@@ -237,11 +255,20 @@ class _Parser:
         token = self._next()
         if token.text != self._alias:
             raise self._unexpected(token)
-        self._expect(".")
-        segments = [self._name()]
-        while self._take("."):
-            segments.append(self._name())
-        return Path(tuple(segments))
+        segments = list[str]()
+        while True:
+            if self._take("."):
+                segments.append(self._name())
+            elif self._take("["):
+                inner = self._next()
+                if inner.kind != "string":
+                    raise self._unexpected(inner)
+                segments.append(inner.text[1:-1])
+                self._expect("]")
+            elif segments:
+                return Path(tuple(segments))
+            else:
+                raise self._unexpected()
 
     # Tokens
 

@@ -18,6 +18,7 @@ from azure.cosmos.aio import ContainerProxy
 from engine.ground.clock import isoformat
 from engine.ground.errors import InvalidInput
 from engine.store.base import Filter, Page, parse_executions
+from engine.store.conditions import Condition
 from engine.store.documents import EXEC, Document
 
 ALL_BUT_EXEC = f"SELECT * FROM c WHERE c.id != '{EXEC}' AND (c.id < 'history::' OR c.id >= @first)"
@@ -54,6 +55,8 @@ class Selection:
                 parameters[f"@{name}"] = value
         if filter.suspended_with_cause:  # `cause` isn't indexed, but only what runs has one
             where += ["c.status = 'running'", "IS_DEFINED(c.cause)"]
+        for condition in filter.conditions:
+            where.append(_condition(condition, parameters))
         return cls("createdAt", True, where, parameters)
 
     async def page(self, container: ContainerProxy, limit: int, continuation: str | None) -> Page:
@@ -75,8 +78,18 @@ class Selection:
         found = list(rows.values())
         return Page(parse_executions(found), self._write(found, after, seen) if len(found) == limit else None)
 
+    async def total(self, container: ContainerProxy) -> int:
+        """How many there are. Raises what a request may raise."""
+        text = f"SELECT VALUE COUNT(1) FROM c WHERE {' AND '.join(self._where)}"
+        found: list[Any] = [item async for item in container.query_items(text, parameters=self._bound(None))]
+        return int(sum(found))
+
+    @property
+    def _where(self) -> list[str]:
+        return [f"c.id = '{EXEC}'", *self.where]
+
     def _text(self, continued: bool) -> str:
-        conditions = [f"c.id = '{EXEC}'", *self.where]
+        conditions = self._where
         if continued:
             conditions.append(f"c.{self.by} {'<=' if self.descending else '>='} @after")
         order = "DESC" if self.descending else "ASC"
@@ -103,6 +116,29 @@ class Selection:
             raise InvalidInput(
                 "the continuation is not from an answer before", [("continuation", "malformed")]
             ) from None
+
+
+def _condition(condition: Condition, parameters: dict[str, Any]) -> str:
+    """The text of a condition. Its values go into `parameters`."""
+    names = []
+    for value in condition.values:
+        names.append(f"@v{len(parameters)}")
+        parameters[names[-1]] = value
+    tests = []
+    for path in condition.paths:
+        field = "c" + "".join(f"[{json.dumps(name)}]" for name in path)
+        match condition.operator:
+            case "there":
+                test = f"IS_DEFINED({field})"
+            case "is":
+                test = " OR ".join(f"{field} = {name}" for name in names)
+            case "contains":
+                test = f"CONTAINS({field}, {names[0]}, true)"
+            case _:
+                test = f"{field} {condition.operator} {names[0]}"
+        # Not undefined: the negation of that is undefined as well.
+        tests.append(f"(IS_DEFINED({field}) AND ({test}))" if condition.negated else test)
+    return f"{'NOT ' if condition.negated else ''}({' OR '.join(tests)})"
 
 
 async def partition_page(

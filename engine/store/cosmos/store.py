@@ -155,6 +155,9 @@ class CosmosStore:
     async def list(self, filter: Filter, limit: int, continuation: str | None = None) -> Page:
         return await self._page("list", Selection.listed(filter), limit, continuation)
 
+    async def total(self, filter: Filter) -> int:
+        return await self._items.ask("total", "total query", Selection.listed(filter).total)
+
     async def purge(self, execution: Execution) -> None:
         await Purge.run(self._items, execution)
 

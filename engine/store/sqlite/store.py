@@ -24,6 +24,7 @@ from engine.store import transitions
 from engine.store.base import Filter, Loaded, Page, parse_executions, sort_documents
 from engine.store.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.store.feed import ChangeFeed
+from engine.store.sqlite.conditions import add_functions, selected
 from engine.store.sqlite.feed import SqliteFeed
 
 T = TypeVar("T")
@@ -135,17 +136,13 @@ class SqliteStore:
         return await self._page("due_at", "ASC", ["due_at <= ?"], [isoformat(now)], limit, continuation)
 
     async def list(self, filter: Filter, limit: int, continuation: str | None = None) -> Page:
-        where, parameters = ["created_at IS NOT NULL"], []
-        for column, value in (("workflow", filter.workflow), ("status", filter.status)):
-            if value is not None:
-                where.append(f"{column} = ?")
-                parameters.append(value)
-        if filter.outcome is not None:
-            where.append("json_extract(body, '$.outcome') = ?")
-            parameters.append(filter.outcome)
-        if filter.suspended_with_cause:
-            where.append("json_extract(body, '$.cause') IS NOT NULL")
+        where, parameters = selected(filter)
         return await self._page("created_at", "DESC", where, parameters, limit, continuation)
+
+    async def total(self, filter: Filter) -> int:
+        where, parameters = selected(filter)
+        query = f"SELECT COUNT(*) FROM documents WHERE {' AND '.join(where)}"
+        return await self._read(lambda db: int(db.execute(query, parameters).fetchone()[0]))
 
     async def purge(self, execution: Execution) -> None:
         def work(db: sqlite3.Connection) -> None:
@@ -228,6 +225,7 @@ class SqliteStore:
             db = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
             try:
                 _use_wal(db)
+                add_functions(db)
                 db.execute("PRAGMA synchronous = NORMAL")
                 db.executescript("BEGIN IMMEDIATE;" + _SCHEMA + "COMMIT;")
             except sqlite3.Error:

@@ -17,6 +17,7 @@ from engine import Deferred, Runtime, Settings, activity, compensate, workflow
 from engine.boundary import http
 from engine.ground import tokens
 from engine.store.base import Filter
+from engine.store.conditions import Condition
 from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.query import Selection
 from engine.store.sqlite.store import SqliteStore
@@ -169,9 +170,10 @@ def test_what_is_stored_is_never_code() -> None:
 
 def test_values_never_stand_in_the_text_of_a_query() -> None:
     odd = "x' OR 1=1 --"
-    listed = Selection.listed(Filter(odd, odd, odd))
+    conditions = (Condition((("error", "message"),), "contains", (odd,)), Condition((("version",),), "is", (odd, odd)))
+    listed = Selection.listed(Filter(odd, odd, odd, conditions=conditions))
     assert odd not in listed._text(continued=True)
-    assert [*listed.parameters.values()] == [odd] * 3
+    assert [*listed.parameters.values()] == [odd] * 6
     due = Selection.due(datetime(2026, 1, 1, tzinfo=UTC))
     assert "2026" not in due._text(continued=True)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from engine.ground.clock import isoformat
 from engine.store import transitions
 from engine.store.base import Filter, Page, Store
+from engine.store.conditions import Condition
 from engine.store.documents import SCHEMA, Execution
 from engine.values.error_records import ErrorRecord
 from tests.stores.contract.executions import (
@@ -160,6 +163,48 @@ class PagesContract:
         for filter, expected in cases:
             found = [one.execution_id for page in await self._listed(store, filter, 2) for one in page]
             assert sorted(found) == sorted(one.execution_id for one in expected), filter
+
+    async def test_conditions_mean_what_they_say(self, store: Store) -> None:
+        """Each condition, and its negation, finds the executions whose documents meet it; the count agrees."""
+        error = ErrorRecord(type="CardDeclined", message='Card DECLINED: 50% \\ off "Müller"')
+        made = [
+            await store.create(execution(workflow="a", tags={"customer": "ada", "a.b": "1"})),
+            await store.create(execution(workflow="b", tags={"customer": "Ada"}, created_at=NOW + SECOND)),
+            await store.replace(documents.suspended(await store.create(execution(workflow="a")), NOW, cause=error)),
+            await store.commit(
+                documents.completed(await store.create(execution()), NOW + SECOND, "failed", None, error)
+            ),
+            await store.commit(completed(await store.create(execution(interrupted=True, creator="f" * 32)))),
+        ]
+        at = isoformat(NOW + SECOND / 2)
+        message, cause = ("error", "message"), ("cause", "message")
+        conditions = [
+            Condition((("workflow",),), "is", ("a", "b")),
+            Condition((("executionId",),), "is", (made[1].execution_id,)),
+            Condition((("tags", "customer"),), "is", ("ada",)),
+            Condition((("tags", "a.b"),), "is", ("1",)),
+            Condition((("tags", "none"),), "is", ("1",)),
+            Condition((message, cause), "contains", ("card declined",)),
+            Condition((message,), "contains", ('% \\ OFF "MÜLLER',)),
+            Condition((message,), "contains", ("_",)),
+            Condition((("interrupted",),), "is", (True,)),
+            Condition((("suspended",),), "is", (True,)),
+            Condition((("creator",),), "is", ("f" * 32,)),
+            Condition((("cause",),), "there"),
+            Condition((("completedAt",),), ">", (at,)),
+            Condition((("completedAt",),), "<=", (at,)),
+            Condition((("createdAt",),), ">=", (isoformat(NOW + SECOND),)),
+            Condition((("createdAt",),), "<", (isoformat(NOW + SECOND),)),
+        ]
+        for condition in [one for plain in conditions for one in (plain, replace(plain, negated=True))]:
+            expected = sorted(one.execution_id for one in made if condition.holds(one.to_document()))
+            filter = Filter(conditions=(condition,))
+            found = [one.execution_id for page in await self._listed(store, filter, 2) for one in page]
+            assert sorted(found) == expected, condition
+            assert await store.total(filter) == len(expected), condition
+        both = Filter(workflow="a", conditions=(conditions[8],))
+        assert await store.total(both) == 0
+        assert await store.total(Filter(workflow="a")) == 2
 
     async def test_what_has_no_cause_any_more_leaves_the_list_of_those_with_one(self, store: Store) -> None:
         cause = ErrorRecord(type="Quarantined")

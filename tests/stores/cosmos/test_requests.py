@@ -112,6 +112,7 @@ async def test_every_request_is_counted_under_the_method_that_sent_it(
         "load": lambda: store.load(ID),
         "due": lambda: store.due(NOW, 10),
         "list": lambda: store.list(Filter(), 10),
+        "total": lambda: store.total(Filter()),
         "feed": lambda: store.change_feed().read("0", None, 10),
         "feed leases": lambda: store.change_feed().leases(),
         "commit": commit,

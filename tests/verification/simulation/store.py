@@ -144,14 +144,12 @@ class SimStore(CosmosStore):
         return await self._page_of(selection, lambda d: d.get("dueAt", "~") <= moment, "due", limit, continuation)
 
     async def list(self, filter: Filter, limit: int, continuation: str | None = None) -> Page:
-        wanted = {name: getattr(filter, name) for name in ("workflow", "status", "outcome")}
+        return await self._page_of(
+            Selection.listed(filter), lambda d: _is_wanted(d, filter), "list", limit, continuation
+        )
 
-        def is_wanted(document: Document) -> bool:
-            return all(value in (None, document.get(name)) for name, value in wanted.items()) and (
-                not filter.suspended_with_cause or (document["status"] == "running" and "cause" in document)
-            )
-
-        return await self._page_of(Selection.listed(filter), is_wanted, "list", limit, continuation)
+    async def total(self, filter: Filter) -> int:
+        return sum(_is_wanted(document, filter) for document in await self._requests.rows("total"))
 
     def change_feed(self) -> ChangeFeed:
         raise NotImplementedError("the world delivers changes itself")
@@ -180,3 +178,12 @@ class SimStore(CosmosStore):
 
 def _compare(left: str, right: str) -> int:
     return (left > right) - (left < right)
+
+
+def _is_wanted(document: Document, filter: Filter) -> bool:
+    wanted = {name: getattr(filter, name) for name in ("workflow", "status", "outcome")}
+    return (
+        all(value in (None, document.get(name)) for name, value in wanted.items())
+        and (not filter.suspended_with_cause or (document["status"] == "running" and "cause" in document))
+        and all(condition.holds(document) for condition in filter.conditions)
+    )
