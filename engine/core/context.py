@@ -164,7 +164,8 @@ class Context:
         timer.key = self.steps.number("timer") if self.wind_up.has_begun else "time limit"
         # Whole milliseconds, rounded up: a timer never fires before its time.
         due = from_seconds(math.ceil(round(timer.when() * 1000, 3)) / 1000) if math.isfinite(delay) else FAR_FUTURE
-        self.steps.open(TimerStep("timer", timer.key, digest(round(delay, 3)), timer, due))
+        seconds = round(delay, 3)
+        self.steps.open(TimerStep("timer", timer.key, digest(seconds), timer, due, seconds))
 
     def timer_closed(self, timer: DurableTimer) -> None:
         step = self.steps.timers.get(timer.key)

@@ -109,17 +109,17 @@ class Run:
             case StepResolved():
                 self._resolve(event)
             case AttemptFailed():
-                step = self._expected("activity", event.step, event.digest, event)
+                step = self._expected("activity", event)
                 assert isinstance(step, ActivityStep)
-                failed = replace(step, attempts=event.attempt, retry_at=event.retry_at)
+                failed = replace(step, attempts=event.attempt, retry_at=event.retry_at, is_recorded=True)
                 self.steps.change(failed)
                 if event.attempt:
                     self.steps.start(failed)
                 return
             case Begun():
-                child = self._expected("child", event.step, event.digest, event)
+                child = self._expected("child", event)
                 assert isinstance(child, ChildStep)
-                self.steps.change(replace(child, begun=True))
+                self.steps.change(replace(child, begun=True, is_recorded=True))
                 return
             case Interrupted():
                 self._wind_up.interrupt()
@@ -152,7 +152,7 @@ class Run:
         self._wind_up.proceed()
 
     def _resolve(self, event: StepResolved) -> None:
-        step = self._expected(event.kind, event.step, event.digest, event)
+        step = self._expected(event.kind, event)
         match step:
             case TimerStep():
                 self.steps.resolve(step)
@@ -178,13 +178,21 @@ class Run:
                 self.steps.resolve(step)
                 settle(step.future, result)
 
-    def _expected(self, kind: StepKind, id: str, fingerprint: str, event: Event) -> Step:
-        step: Step | None = self.steps.of_kind(kind).get(id)
-        if step is not None and step.digest == fingerprint:
+    def _expected(self, kind: StepKind, event: StepResolved | AttemptFailed | Begun) -> Step:
+        """The open step that an event names. The step keeps the digest under which it was recorded first."""
+        step: Step | None = self.steps.of_kind(kind).get(event.step)
+        if step is not None and step.digest == event.digest:
             return step
-        found = f"{kind} {id!r}"
-        if step is not None:
-            reason = f"now asks {found} with another input (digest {step.digest}, recorded {fingerprint})"
+        differences = None if step is None or event.input is None else step.differences(event.input)
+        if step is not None and differences == []:
+            self.steps.change(replace(step, digest=event.digest))
+            return self._expected(kind, event)
+        found = f"{kind} {event.step!r}"
+        if differences:
+            more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
+            reason = f"now asks {found} with another input ({'; '.join(differences[:3])}{more})"
+        elif step is not None:
+            reason = f"now asks {found} with another input (digest {step.digest}, recorded {event.digest})"
         elif self.outcome is not None:
             reason = f"has ended by then ({self.outcome.kind})"
         elif waiting := [f"{s.kind} {s.id!r}" for s in self.open_steps()]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from engine.core.declarations import Activity, Channel, Deferred, Workflow
 from engine.core.loop import DurableFuture, DurableTimer
 from engine.values.events import StepKind
+from engine.values.inputs import differences, recordable, unequal
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,10 +20,26 @@ class Step:
     kind: StepKind
     id: str
     digest: str
+    is_recorded: bool = field(default=False, kw_only=True)
+    """Whether the history names the step already. Its first event records the input."""
 
     @property
     def key(self) -> tuple[StepKind, str]:
         return self.kind, self.id
+
+    @property
+    def input(self) -> Mapping[str, str]:
+        """What the step asks for: JSON text by name."""
+        return {}
+
+    @property
+    def new_input(self) -> dict[str, str] | None:
+        """The input, if the step's next event is to record it."""
+        return None if self.is_recorded else recordable(self.input)
+
+    def differences(self, recorded: Mapping[str, str]) -> list[str]:
+        """Where the input differs from a recorded one, as today's types read it."""
+        return list(unequal(dict(recorded), dict(self.input), self.kind))
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +52,13 @@ class ActivityStep(Step):
     attempts: int = 0
     retry_at: datetime | None = None
 
+    @property
+    def input(self) -> Mapping[str, str]:
+        return self.arguments
+
+    def differences(self, recorded: Mapping[str, str]) -> list[str]:
+        return self.activity.signature.differences(recorded, self.arguments)
+
 
 @dataclass(frozen=True, eq=False)
 class TimerStep(Step):
@@ -41,6 +66,11 @@ class TimerStep(Step):
 
     timer: DurableTimer
     due: datetime
+    seconds: float
+
+    @property
+    def input(self) -> Mapping[str, str]:
+        return {"seconds": str(self.seconds)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +94,15 @@ class ChildStep(Step):
     is_own: bool
     future: DurableFuture
     begun: bool = False
+
+    @property
+    def input(self) -> Mapping[str, str]:
+        return {"execution": self.execution_id, "payload": self.payload}
+
+    def differences(self, recorded: Mapping[str, str]) -> list[str]:
+        id, payload = recorded.get("execution", ""), recorded.get("payload", "null")
+        read = self.workflow.payload.canonical_of
+        return [*unequal(id, self.execution_id, "execution"), *differences(read, payload, self.payload, "payload")]
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,11 +71,13 @@ class Delivery:
                 yield StepResolved(name, "", self._at(), "deferred", item.value, item.error)
         while (child := self._children.next_begun()) is not None:
             if run.steps.children.get(child.id) is child:
-                yield Begun(child.id, child.digest, self._at())
+                yield Begun(child.id, child.digest, self._at(), input=child.new_input)
         for child in list(run.steps.children.values()):
             item = inbox.child(child.id) or self._children.exits.get(child.id)
             if item is not None and run.steps.children.get(child.id) is child:
-                yield StepResolved(child.id, child.digest, self._at(), "child", item.value, item.error)
+                yield StepResolved(
+                    child.id, child.digest, self._at(), "child", item.value, item.error, input=child.new_input
+                )
         for receiving in list(run.steps.channels.values()):
             item = inbox.next_value(receiving.channel.name, run.taken)
             if item is not None and run.steps.channels.get(receiving.id) is receiving:
@@ -88,21 +90,22 @@ class Delivery:
         awaited = len(run.steps.deferreds), len(run.steps.children), len(run.steps.channels)
         for timer in sorted((t for t in run.steps.timers.values() if t.due <= at), key=lambda t: t.due):
             if run.steps.timers.get(timer.id) is timer:
-                yield StepResolved(timer.id, timer.digest, self._at(), "timer")
+                yield StepResolved(timer.id, timer.digest, self._at(), "timer", input=timer.new_input)
             if awaited != (len(run.steps.deferreds), len(run.steps.children), len(run.steps.channels)):
                 return
 
     def _ending(self, step: ActivityStep, ended: AttemptResult, at: datetime) -> Event:
         if ended.error is None:
-            return StepResolved(step.id, step.digest, at, "activity", value=ended.value)
+            return StepResolved(step.id, step.digest, at, "activity", value=ended.value, input=step.new_input)
         retry, attempts = step.activity.retry, step.attempts + 1
         error = record(ended.error, step.activity.raises)
         if isinstance(ended.error, EncodingError | TooLarge) or not retry.allows(ended.error, attempts):
             if self._run.workflow.options.suspend_on_failure:
                 self._held.append((step, error))
-                return AttemptFailed(step.id, step.digest, at, 0, error, at)  # resumed, it starts with all its attempts
-            return StepResolved(step.id, step.digest, at, "activity", error=error)
+                # Resumed, it starts with all its attempts.
+                return AttemptFailed(step.id, step.digest, at, 0, error, at, input=step.new_input)
+            return StepResolved(step.id, step.digest, at, "activity", error=error, input=step.new_input)
         asked = ended.error.delay(at) if isinstance(ended.error, RetryAfter) else None
         delay = retry.delay(attempts, self._resources.rng) if asked is None else asked
         retry_at = at + min(delay, FAR_FUTURE - at)
-        return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at)
+        return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at, input=step.new_input)

@@ -12,6 +12,7 @@ Rules:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -19,7 +20,7 @@ import json
 import math
 import typing
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import JsonValue, PydanticUserError, ValidationError
@@ -27,8 +28,9 @@ from pydantic_core import SchemaError
 
 from engine.ground.errors import DecodingError, EncodingError, InvalidInput, TooLarge
 from engine.values.comparison import difference
+from engine.values.inputs import NOTHING, differences, unequal
 from engine.values.schema import Schema
-from engine.values.unseen import notes_of, restored
+from engine.values.unseen import notes_of, plain_json, restored
 
 MAX_VALUE_BYTES = 1_800_000
 """The longest JSON text of one value, as it stands in a document. A Cosmos DB item may have 2 MB
@@ -127,6 +129,10 @@ class Codec:
         data = self._schema.canonical(value)
         return _sorted(data) if self._schema.has_sets else data
 
+    def canonical_of(self, text: str) -> Any:
+        """The canonical data of stored text, as today's type reads it. Raises DecodingError."""
+        return self.canonical(self.decode(text))[0]
+
 
 class Signature:
     """The arguments and the result of a function, each encoded by its annotation."""
@@ -163,6 +169,27 @@ class Signature:
         except DecodingError as error:
             raise EncodingError(f"the argument doesn't survive being stored: {error}") from None
         return bound.args, bound.kwargs
+
+    def differences(self, recorded: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+        """Where the arguments differ from recorded ones, as today's types read them. One that wasn't passed has its
+        default."""
+        found_at: list[str] = []
+        for name in [*recorded, *(name for name in found if name not in recorded)]:
+            before, now = self._text(recorded, name), self._text(found, name)
+            if before is None or now is None:
+                one, other = (NOTHING if text is None else plain_json(text) for text in (before, now))
+                found_at += unequal(one, other, name)
+            else:
+                found_at += differences(self._codecs[name].canonical_of, before, now, name)
+        return found_at
+
+    def _text(self, texts: Mapping[str, str], name: str) -> str | None:
+        parameter = self._signature.parameters.get(name)
+        if name in texts or parameter is None or parameter.default is parameter.empty:
+            return texts.get(name)
+        with contextlib.suppress(EncodingError):
+            return self._codecs[name].encode(parameter.default)
+        return None
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -4,7 +4,8 @@ Rules:
 1. A recorded event never changes. A new kind may be added; a field may be added with a default.
 2. `step` names what the event answers: an activity's name, `name#2` for its second call, and so on; `timer`,
    `timer#2`; a deferred's name. Steps are numbered in the order in which the workflow asked for them.
-3. `digest` is a fingerprint of what was asked, so that an answer can't reach another question.
+3. `digest` is a fingerprint of what was asked, so that an answer can't reach another question. The first event of a
+   step also holds the `input` itself, as JSON text by name, unless that is large.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class StepResolved:
     error: ErrorRecord | None = None
     item: str | None = None
     """The inbox document that a channel's value came in."""
+    input: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class AttemptFailed:
     error: ErrorRecord
     retry_at: Annotated[Instant, Field(alias="retryAt")]
     kind: Literal["attempt"] = "attempt"
+    input: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class Begun:
     digest: str
     at: Instant
     kind: Literal["begun"] = "begun"
+    input: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
