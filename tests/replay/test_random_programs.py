@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
@@ -213,5 +214,17 @@ async def test_the_recorded_order_decides(program: Program, deaths: list[Death],
     result, the same trace, the same steps asked for at the same events, wherever it is evicted."""
     crashed = await play(Scenario(interpret, program, [_offers(key) for key in order]), deaths)
     _count(crashed)
+    assert crashed.status.outcome == "completed"
+    await replays_alike(crashed)
+
+
+@pytest.mark.usefixtures("every_store")
+@given(racing, deaths, orders)
+@settings(BOUNDED, max_examples=10, suppress_health_check=list(HealthCheck))
+async def test_the_recorded_order_decides_on_every_store(
+    program: Program, deaths: list[Death], order: list[str]
+) -> None:
+    """A few of them on Cosmos DB as well. Each has a container of its own."""
+    crashed = await play(Scenario(interpret, program, [_offers(key) for key in order]), deaths)
     assert crashed.status.outcome == "completed"
     await replays_alike(crashed)

@@ -1,7 +1,4 @@
-"""A fixture `store` that is each store in turn: SQLite, Cosmos DB's double, and the account that the environment names.
-
-from tests.stores.every_store import store as store
-"""
+"""Stores for the fixture `every_store`: in Cosmos DB's double, and in the account that the environment names."""
 
 from __future__ import annotations
 
@@ -9,20 +6,18 @@ import asyncio
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 from azure.cosmos.aio import ContainerProxy
 
-from engine.store.base import Store
 from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.client import Connection
 from engine.store.cosmos.init import create_containers
 from engine.store.cosmos.items import Items
 from engine.store.cosmos.store import CosmosStore
 from engine.store.cosmos.usage import Usage
-from engine.store.sqlite.store import SqliteStore
 from tests.cosmos_double import CosmosDouble
 from tests.stores.cosmos.support import Time, account, set_up
 
@@ -30,30 +25,6 @@ ENDPOINT, KEY = "COSMOS_TEST_ENDPOINT", "COSMOS_TEST_KEY"
 
 MakeStore = Callable[[str], CosmosStore]
 """From the name of a container to a store in it."""
-
-
-@pytest.fixture(params=["sqlite", "double", pytest.param("account", marks=pytest.mark.cosmos)])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
-    makers = {"sqlite": _sqlite, "double": _double, "account": _account}
-    async with makers[request.param]() as store:
-        yield store
-
-
-@asynccontextmanager
-async def _sqlite() -> AsyncIterator[Store]:
-    store = SqliteStore(":memory:")
-    yield store
-    with suppress(RuntimeError):  # an environment closed it
-        await store.close()
-
-
-@asynccontextmanager
-async def _double() -> AsyncIterator[Store]:
-    async with CosmosDouble(ranges=2) as double:
-        set_up(double)
-        store = CosmosStore(account(double), Time().retry())
-        yield store
-        await store.close()
 
 
 @asynccontextmanager
@@ -70,14 +41,6 @@ async def account_of_environment() -> AsyncIterator[CosmosAccount]:
         connection = Connection(account, Usage())
         await (await connection.client()).delete_database(account.database)
         await connection.close()
-
-
-@asynccontextmanager
-async def _account() -> AsyncIterator[Store]:
-    async with account_of_environment() as account:
-        store = CosmosStore(account)
-        yield store
-        await store.close()
 
 
 class OwnContainer(CosmosStore):

@@ -21,7 +21,6 @@ from engine import (
     workflow,
 )
 from engine.ground.names import MAX_NAME
-from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.mortal import Journal, assert_replays, everywhere, inputs, rest
 
@@ -41,22 +40,10 @@ class Refused(Failure):
     by: str
 
 
-class Gate:
-    begun: asyncio.Event
-    may_end: asyncio.Event
-
-
 @activity
 async def do(what: str) -> str:
     journal.note(what)
     return what
-
-
-@activity
-async def works() -> str:
-    Gate.begun.set()
-    await Gate.may_end.wait()
-    return "worked"
 
 
 @workflow
@@ -73,20 +60,6 @@ async def catches() -> list[str]:
         except Refused as refused:
             caught.append(refused.by)
     return caught
-
-
-@workflow
-async def works_first() -> list[Any]:
-    return [await works(), await text]
-
-
-@workflow
-async def races_an_activity() -> list[str]:
-    tasks = [asyncio.create_task(text.wait()), asyncio.create_task(works())]
-    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in pending:
-        task.cancel()
-    return [task.result() for task in done] + [await do("after")]
 
 
 @workflow
@@ -169,32 +142,6 @@ async def test_an_unhandled_failure_is_the_workflows_own() -> None:
         assert refused.value.by == "Ada"
 
 
-async def test_a_value_that_comes_early_is_kept() -> None:
-    """A3: completed while an activity runs, long before the body asks for it."""
-    async with Environment(ALL) as env:
-        Gate.begun, Gate.may_end = asyncio.Event(), asyncio.Event()
-        id = await env.start(works_first)
-        driving = asyncio.create_task(env.drive(id))
-        await Gate.begun.wait()
-        await env.complete(id, text, "early")
-        Gate.may_end.set()
-        await driving
-        assert (await env.finish(id)).value() == ["worked", "early"]
-
-
-async def test_a_deferred_wins_against_a_running_activity() -> None:
-    """A8: the branch goes on at once; the activity is cancelled and its late result is in no history."""
-    async with Environment(ALL) as env:
-        Gate.begun, Gate.may_end = asyncio.Event(), asyncio.Event()
-        id = await env.start(races_an_activity)
-        driving = asyncio.create_task(env.drive(id))
-        await Gate.begun.wait()
-        await env.complete(id, text, "first")
-        await driving
-        assert (await env.status(id)).value() == ["first", "after"]
-        await assert_replays(env)
-
-
 @pytest.mark.parametrize("early", [True, pytest.param(False, marks=SLOW)])
 async def test_a_deferred_races_a_timer(early: bool) -> None:
     """Whichever comes first, at every crash; the loser changes nothing."""
@@ -267,27 +214,6 @@ def test_a_key_that_can_name_no_document_is_refused_where_it_is_made(key: str) -
     """ValueError with the rule: too long, too long in its quoted form, not printable."""
     with pytest.raises(ValueError, match="the name of a deferred"):
         approval[key]
-
-
-@SLOW
-async def test_many_large_values_at_once_are_all_received() -> None:
-    """A2: 40 executions, 5 at a time, 1 MiB each, completed as their driver is about to suspend; byte for byte."""
-    async with Environment(ALL) as env:
-        value = "ü€" * 210_000
-        waiting: set[str] = set()
-
-        async def before(call: Call) -> None:
-            if call.method == "commit" and call.arguments[0].suspended and call.arguments[0].execution_id in waiting:
-                waiting.discard(call.arguments[0].execution_id)
-                await env.complete(call.arguments[0].execution_id, text, value)
-
-        env.store.before = before
-        ids = [await env.start(races_a_timer) for _ in range(40)]
-        for start in range(0, 40, 5):
-            waiting.update(ids[start : start + 5])
-            await asyncio.gather(*(env.drive(id) for id in ids[start : start + 5]))
-        for id in ids:
-            assert (await env.status(id)).value() == value
 
 
 @SLOW

@@ -14,9 +14,8 @@ from engine.ground.errors import NotEnded, UnknownExecution
 from engine.store.documents import Chunk
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from engine.values.events import StepResolved
 from tests.support.faults import purge
-from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, rest
+from tests.support.mortal import Journal, assert_at_rest, everywhere, rest
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
@@ -59,23 +58,10 @@ async def works() -> str:
     return "late"
 
 
-@activity
-def works_in_a_thread() -> str:
-    journal.note("in a thread")
-    Stage.loop.call_soon_threadsafe(Stage.begun.set)
-    Stage.thread_may_end.wait(20)
-    return "late"
-
-
 @workflow
 async def acts() -> str:
     compensate(do, "undone")
     return await works()
-
-
-@workflow
-async def acts_in_a_thread() -> str:
-    return await works_in_a_thread()
 
 
 @workflow
@@ -100,15 +86,6 @@ async def cleanup() -> None:
     await do("one")
     await asyncio.sleep(3_600)
     await do("two")
-
-
-@workflow
-async def swallows() -> str:
-    try:
-        await answer
-    except asyncio.CancelledError:
-        await do("went on")
-    return "as if nothing had happened"
 
 
 @workflow(retention=timedelta(hours=1))
@@ -152,38 +129,6 @@ async def test_interrupted_while_parked_and_not_in_memory() -> None:
     await everywhere(ALL, journal, scenario)
 
 
-async def test_a_running_async_activity_is_cancelled() -> None:
-    """Its end leaves no trace in the history, and compensations run."""
-    async with Environment(ALL) as env:
-        Stage.set()
-        id = await env.start(acts)
-        driving = asyncio.create_task(env.drive(id))
-        await Stage.begun.wait()
-        await env.client.interrupt(id)
-        await driving
-        assert (await env.status(id)).outcome == "interrupted"
-        assert Stage.cancelled == ["works"]
-        assert journal.effects == ["undone"]
-        assert [e.step for e in await events(env, id) if isinstance(e, StepResolved)] == ["do"]
-
-
-async def test_a_running_sync_activity_is_abandoned() -> None:
-    """E8: the execution ends without waiting for the thread, whose late result changes nothing; it runs once."""
-    async with Environment(ALL) as env:
-        Stage.set()
-        id = await env.start(acts_in_a_thread)
-        driving = asyncio.create_task(env.drive(id))
-        await Stage.begun.wait()
-        await env.client.interrupt(id)
-        await driving
-        assert (await env.status(id)).outcome == "interrupted"
-        ended = await env.store.inner.read(id)
-        Stage.thread_may_end.set()
-        await env.settle()
-        assert await env.store.inner.read(id) == ended
-        assert journal.effects == ["in a thread"]
-
-
 @SLOW
 async def test_shield_keeps_a_cleanup_going() -> None:
     """A second interrupt, and one more, leave it alone; it takes an hour and each step is done once; every crash."""
@@ -199,20 +144,6 @@ async def test_shield_keeps_a_cleanup_going() -> None:
         assert list(dict.fromkeys(journal.effects)) == ["one", "two"]
 
     await everywhere(ALL, journal, scenario)
-
-
-async def test_a_body_that_swallows_the_interrupt_still_ends_as_interrupted() -> None:
-    """E7: whatever it returns, an accepted interrupt is never a success."""
-    async with Environment(ALL) as env:
-        Stage.set()
-        id = await env.start(swallows)
-        await env.settle()
-        await env.client.interrupt(id)
-        status = await env.finish(id)
-        assert status.outcome == "interrupted"
-        assert status.result is None
-        assert journal.effects == ["went on"]
-        await assert_replays(env)
 
 
 async def test_terminate_loads_nothing_and_stops_the_drive() -> None:

@@ -14,8 +14,8 @@ from engine import Deferred, Retry, activity, workflow
 from engine.boundary.status import Status
 from engine.core.declarations import Workflow
 from engine.testing import Call, Environment
-from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, SWEEPS_NEW_AFTER, Freezer, Process, nth
+from tests.support.crashes import check_history, echo
+from tests.support.faults import Freezer, Process, nth
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
@@ -110,16 +110,6 @@ async def interrupts_swallows() -> str:
         return await interrupts_answer
     except asyncio.CancelledError:
         return "swallowed"
-
-
-@workflow
-async def interrupts_undoes() -> str:
-    await echo("a")
-    try:
-        return await interrupts_answer
-    except asyncio.CancelledError:
-        await echo("undo a")
-        raise
 
 
 @workflow
@@ -267,24 +257,6 @@ async def test_an_interrupt_around_a_suspension(one: Workflow[..., str], when: s
         assert (await env.store.inner.due(env.clock.now() + timedelta(days=999), 10)).executions == []
 
 
-async def test_an_interrupt_while_parked_undoes_once() -> None:
-    """E5: no process has it in memory; its `except` runs once, durably, also when the driver dies half way."""
-    ledger.ran.clear()
-    async with Environment([interrupts_undoes]) as env:
-        id = await env.start(interrupts_undoes)
-        await env.drive(id)
-        await Process(env).client.interrupt(id)
-        dying = Process(env)
-        dying.store.before = freezer = Freezer(nth("append"))  # the interrupt itself, before anything is undone
-        await dying.drive(id)
-        await freezer.frozen.wait()
-        await dying.die(id)
-        env.clock.advance(PAST_LEASE)
-        await env.worker.sweep()
-        assert (await env.status(id)).outcome == "interrupted"
-        assert ledger.ran == ["echo", "echo#2"]
-
-
 async def test_an_interrupt_cancels_a_running_async_activity() -> None:
     """E1, E2: told in the process at once; the activity is cancelled, and not recorded."""
     Stage.reset()
@@ -328,13 +300,3 @@ async def test_interrupts_from_everywhere_at_once_are_one() -> None:
         await env.settle()
         chunks = (await env.store.inner.load(id)).chunks
         assert [event["kind"] for chunk in chunks for event in chunk.events] == ["interrupted"]
-
-
-async def test_an_interrupt_whose_news_nobody_delivers_is_found_by_the_sweep() -> None:
-    """E1, L1: accepted from outside before anybody has claimed the execution."""
-    async with Environment([interrupts_short]) as env:
-        id = await env.start(interrupts_short)
-        await Process(env).client.interrupt(id)
-        env.clock.advance(SWEEPS_NEW_AFTER)
-        await env.worker.sweep()
-        assert (await env.status(id)).outcome == "interrupted"

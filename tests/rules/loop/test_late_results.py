@@ -71,15 +71,6 @@ async def limited(in_thread: bool) -> list[str]:
         return [await after("the timeout"), workflow.now().isoformat()]
 
 
-@workflow
-async def raced(in_thread: bool) -> list[str]:
-    active = asyncio.ensure_future(held_in_thread() if in_thread else held())
-    done, _ = await asyncio.wait([asyncio.create_task(answer.wait()), active], return_when=asyncio.FIRST_COMPLETED)
-    won = [task.result() for task in done]
-    active.cancel()
-    return [*won, await after("the race")]
-
-
 @pytest.mark.parametrize("in_thread", [False, True], ids=["async", "sync"])
 async def test_a_timeout_comes_while_the_step_still_runs(in_thread: bool) -> None:
     """B6: TimeoutError is seen two seconds on, not when the slow activity ends; its result is then ignored."""
@@ -100,17 +91,4 @@ async def test_a_timeout_comes_while_the_step_still_runs(in_thread: bool) -> Non
         replayed = replay(await export(env.store, id), [limited])
         assert replayed.outcome is not None
         assert replayed.outcome.value == status.result
-    assert gate.runs == 1
-
-
-@pytest.mark.parametrize("in_thread", [False, True], ids=["async", "sync"])
-async def test_a_deferred_wins_over_a_step_that_runs(in_thread: bool) -> None:
-    """A8: the value is seen as it comes, not when the activity ends."""
-    async with Gate() as gate, Environment([raced]) as env:
-        id = await env.start(raced, in_thread)
-        drive = env.worker.start(await env.store.read(id))
-        await gate.entered.wait()
-        await env.complete(id, answer, "the answer")
-        await drive
-        assert (await env.status(id)).value() == ["the answer", "after the race"]
     assert gate.runs == 1

@@ -11,7 +11,7 @@ from engine.ground.errors import Refused, Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, Process, image, unanswered
+from tests.support.faults import PAST_LEASE, Process, unanswered
 
 quarantine_answer = Deferred("quarantine.answer", str)
 quarantine_notes = Channel("quarantine.notes", str)
@@ -107,19 +107,6 @@ async def test_an_activity_that_kills_its_process_is_tried_a_set_number_of_times
         assert (await env.client.health()).stuck == {"Quarantined": 1}
         assert (await env.finish(healthy)).value() == "fine"
         await check_history(env, id)
-
-
-async def test_a_quarantined_execution_is_left_alone_by_sweeps() -> None:
-    """It costs nothing while it waits for somebody."""
-    Bomb.arm(a=1_000)
-    async with Environment([quarantine_first]) as env:
-        id = await env.start(quarantine_first)
-        await _sweep_until_it_rests(env, id)
-        before = await image(env, id)
-        env.clock.advance(PAST_LEASE * 100)
-        assert await env.worker.sweep() == 0
-        await env.worker.drive(await env.store.inner.read(id))
-        assert await image(env, id) == before
 
 
 async def test_signals_do_not_run_a_quarantined_execution() -> None:

@@ -56,13 +56,6 @@ async def fails_until_mended() -> str:
 
 
 @activity
-async def kills() -> None:
-    journal.note("killed")
-    Stage.begun.set()
-    await asyncio.Event().wait()
-
-
-@activity
 async def is_held() -> str:
     raise ValueError("held")
 
@@ -130,12 +123,6 @@ async def undoes_at_its_end(well: bool) -> str:
     if not well:
         raise ValueError("of its own")
     return mended
-
-
-@workflow
-async def dies_after_a_step() -> None:
-    await do("first")
-    await kills()
 
 
 ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if isinstance(item, Workflow)]
@@ -222,29 +209,6 @@ async def test_a_failed_step_that_is_given_up_suspends_nothing() -> None:
         env.clock.advance(timedelta(hours=1))
         await driving
         assert (await env.finish(id)).value() == "gave up"
-
-
-async def test_progress_long_ago_does_not_keep_a_killer_alive() -> None:
-    """F4: a step was recorded, the next one kills its driver each time: quarantined after the set number of claims
-    since then, and terminate still ends it."""
-    async with Environment(ALL) as env:
-        Stage.set()
-        id = await env.start(dies_after_a_step)
-        for _ in range(12):
-            Stage.begun.clear()
-            driving = asyncio.create_task(env.drive(id))
-            begun = asyncio.create_task(Stage.begun.wait())
-            await asyncio.wait([driving, begun], return_when=asyncio.FIRST_COMPLETED)
-            for task in (driving, begun):
-                task.cancel()
-            await asyncio.gather(driving, begun, return_exceptions=True)
-            env.worker = env.new_worker()
-            env.clock.advance(LEASE)
-        execution = await env.store.inner.read(id)
-        assert execution.cause is not None
-        assert execution.cause.type == "Quarantined"
-        assert journal.counts() == {"first": 1, "killed": env.settings.max_claims + 1}
-        assert (await env.client.terminate(id)).outcome == "terminated"
 
 
 async def test_of_two_failed_steps_the_one_that_is_still_waited_for_is_the_cause() -> None:

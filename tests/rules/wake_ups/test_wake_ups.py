@@ -23,7 +23,6 @@ pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
 
 wakeups_a = Deferred("wakeups.a", str)
-wakeups_many = Deferred("wakeups.many", int)
 wakeups_values = Channel("wakeups.values", str)
 
 
@@ -231,22 +230,6 @@ async def test_the_same_completion_three_times_is_one_value() -> None:
         assert [item.id for item in loaded.inbox] == ["deferred::wakeups.a"]
         assert (await env.store.inner.read(id)).inbox_count == 1
         assert [event.step for event in _events(loaded)] == ["echo", "wakeups.a"]
-
-
-async def test_fifty_values_in_one_millisecond_all_arrive() -> None:
-    """A5: fifty deferreds completed at once under a clock that stands still."""
-    async with Environment([wakeups_fifty]) as env:
-        id = await env.start(wakeups_fifty)
-        await env.drive(id)
-        await asyncio.gather(*(env.complete(id, wakeups_many[n], n) for n in range(50)))
-        assert (await env.finish(id)).value() == list(range(50))
-        assert (await env.store.inner.read(id)).inbox_count == 50
-        await check_history(env, id)
-
-
-@workflow
-async def wakeups_fifty() -> list[int]:
-    return list(await asyncio.gather(*(wakeups_many[n].wait() for n in range(50))))
 
 
 @pytest.mark.parametrize("driven", [False, True], ids=["before the wait", "after the wait"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engine.ground.clock import isoformat
+from engine.ground.errors import InvalidInput
 from engine.store import transitions
 from engine.store.base import Filter, Page, Store
 from engine.store.conditions import Condition
@@ -132,6 +133,11 @@ class PagesContract:
         created = [one.created_at for one in flat]
         assert created == sorted(created, reverse=True)
         assert all(len(page) <= limit for page in pages)
+
+    @pytest.mark.parametrize("text", ["", "x", "[]", "null", '["createdAt"]', "[1,2,3]", '{"a":1}'])
+    async def test_a_continuation_from_elsewhere_is_refused(self, store: Store, text: str) -> None:
+        with pytest.raises(InvalidInput):
+            await store.list(Filter(), 10, text)
 
     async def test_filters_take_what_they_name_and_combine(self, store: Store) -> None:
         cause = ErrorRecord(type="Quarantined", message="why")

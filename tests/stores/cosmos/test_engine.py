@@ -29,11 +29,6 @@ async def step(name: str) -> str:
     return name
 
 
-@activity
-async def large(size: int) -> str:
-    return "x" * size
-
-
 @workflow
 async def sequence(count: int) -> int:
     for n in range(count):
@@ -65,18 +60,8 @@ async def cleans_up() -> None:
 
 
 @workflow
-async def carries(size: int) -> str:
-    return await large(size)
-
-
-@workflow
 async def starts_children(count: int) -> list[int]:
     return list(await asyncio.gather(*(sequence(n) for n in range(1, count + 1))))
-
-
-@workflow
-async def forgets_children(count: int) -> int:
-    return len(set(await asyncio.gather(*(sequence.start(n) for n in range(1, count + 1)))))
 
 
 def sent(double: CosmosDouble) -> list[str]:
@@ -88,11 +73,11 @@ def sent(double: CosmosDouble) -> list[str]:
     return found
 
 
-async def start_and_drive(env: Environment, workflow: Workflow[Any, Any], payload: Any) -> str:
+async def start_and_drive(env: Environment, container: Container, workflow: Workflow[Any, Any], payload: Any) -> str:
     """As the change feed does it: with the document that the start wrote, without a read."""
-    execution = await env.client._start(workflow, payload, None)
-    await env.worker.drive(execution)
-    return execution.execution_id
+    id = await env.start(workflow, payload)
+    await env.worker.drive_changes([document for document in container.documents(id) if document["id"] == "exec"])
+    return id
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 20])
@@ -100,14 +85,16 @@ async def test_a_sequence_takes_two_requests_more_than_it_has_steps(
     store: CosmosStore, double: CosmosDouble, container: Container, count: int
 ):
     async with Environment([sequence], store=store) as env:
-        id = await start_and_drive(env, sequence, count)
+        id = await start_and_drive(env, container, sequence, count)
         assert sent(double) == ["create", "replace", *["create"] * (count - 1), "batch"]
         assert (await env.status(id)).value() == count
 
 
-async def test_a_fan_out_records_together_what_ends_together(store: CosmosStore, double: CosmosDouble):
+async def test_a_fan_out_records_together_what_ends_together(
+    store: CosmosStore, double: CosmosDouble, container: Container
+):
     async with Environment([fan_out], store=store) as env:
-        id = await start_and_drive(env, fan_out, 50)
+        id = await start_and_drive(env, container, fan_out, 50)
         requests = sent(double)
         assert requests[:2] == ["create", "replace"]
         assert requests[-1] == "batch"
@@ -115,9 +102,11 @@ async def test_a_fan_out_records_together_what_ends_together(store: CosmosStore,
         assert (await env.status(id)).value() == 50
 
 
-async def test_waiting_takes_a_read_of_the_partition_per_wake_up(store: CosmosStore, double: CosmosDouble):
+async def test_waiting_takes_a_read_of_the_partition_per_wake_up(
+    store: CosmosStore, double: CosmosDouble, container: Container
+):
     async with Environment([of_everything], store=store) as env:
-        id = await start_and_drive(env, of_everything, "a")
+        id = await start_and_drive(env, container, of_everything, "a")
         assert sent(double) == ["create", "replace", "create", "batch"]
         env.clock.advance(timedelta(hours=2))
         await env.worker.drive(await store.read(id))
@@ -127,13 +116,6 @@ async def test_waiting_takes_a_read_of_the_partition_per_wake_up(store: CosmosSt
         await env.worker.drive(await store.read(id))
         assert sent(double) == ["read", "replace", "query", "create", "batch"]
         assert (await env.status(id)).value() == ["a", "left", "right", "yes", "last"]
-
-
-@pytest.mark.parametrize("size", [10, 10_000, 1_700_000])
-async def test_values_of_any_size(store: CosmosStore, double: CosmosDouble, size: int):
-    async with Environment([carries], store=store) as env:
-        status = await env.run(carries, size)
-        assert len(status.value()) == size
 
 
 async def test_a_start_on_its_way_a_second_time_starts_nothing_again(
@@ -197,18 +179,6 @@ async def test_a_request_on_its_way_a_second_time_reaches_no_run_that_follows(
         assert double.faults.unfired() == []
         env.clock.advance(env.settings.skew)
         await env.client.purge(id)
-
-
-async def test_children(store: CosmosStore):
-    async with Environment([starts_children, sequence], store=store) as env:
-        assert (await env.run(starts_children, 4)).value() == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("count", [2, 3, 5, 20])
-async def test_children_that_nobody_waits_for(store: CosmosStore, count: int):
-    """What comes between the last delivery and the decision to rest is delivered too: it stands only in memory."""
-    async with Environment([forgets_children, sequence], store=store) as env:
-        assert (await env.run(forgets_children, count)).value() == count
 
 
 Scenario = Callable[[Environment], Awaitable[Status]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.ground.errors import Conflict, Missing, Taken, Unavailable
+from engine.ground.errors import Conflict, Taken, Unavailable
 from engine.store.cosmos.resend import ATTEMPTS, BUDGET, FIRST, LONGEST
 from engine.store.cosmos.store import CosmosStore
 from engine.store.documents import Execution, Large
@@ -305,22 +305,6 @@ async def test_a_signal_that_landed_before_the_end_is_a_success(
     rival_at(double, end, BY_NAME["signal"], nth=2)
     after = await store.signal(item(), NOW)
     assert (after.status, after.wake, after.inbox_count) == ("complete", 1, 1)
-
-
-async def test_the_same_signal_in_two_calls_is_taken_the_second_time(store: CosmosStore):
-    await store.create(execution())
-    same = item()
-    await store.signal(same, NOW)
-    with pytest.raises(Taken):
-        await store.signal(same, NOW)
-    assert (await store.read(execution().execution_id)).wake == 1
-
-
-@pytest.mark.parametrize("prepare", [nothing, ended])
-async def test_what_a_signal_is_refused_for(store: CosmosStore, prepare: Callable[..., Awaitable[Any]]):
-    await prepare(store)
-    with pytest.raises(Missing if prepare is nothing else Conflict):
-        await store.signal(item(), NOW)
 
 
 @pytest.mark.parametrize("chunks", [1, 150])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.ground.errors import Conflict, Missing, Taken, TooLarge, Unavailable
+from engine.ground.errors import Missing, Taken, TooLarge, Unavailable
 from engine.store.base import Filter
 from engine.store.cosmos.schema import MAX_DOCUMENT_BYTES
 from engine.store.cosmos.store import CosmosStore
@@ -170,14 +170,6 @@ async def test_what_only_the_service_finds_too_large(store: CosmosStore, double:
         await store.append(chunk())
 
 
-@pytest.mark.parametrize("name", ["a/b\\c?d#e", "100 %", " ", "語" * 100, "a+b", "'\"", "a::b", "\t\n"])
-async def test_names_of_any_text(store: CosmosStore, name: str):
-    await store.create(execution())
-    await store.signal(item(name), NOW)
-    assert (await store.read_inbox(ID, inbox_id("deferred", name))).name == name
-    assert [i.name for i in (await store.load(ID)).inbox] == [name]
-
-
 # Loading
 
 
@@ -244,27 +236,6 @@ async def test_ties_are_neither_lost_nor_given_twice(store: CosmosStore, limit: 
     assert [e.created_at for e in newest] == sorted((e.created_at for e in newest), reverse=True)
 
 
-async def test_a_page_goes_on_though_what_it_gave_has_changed(store: CosmosStore):
-    """The sweep drives what it is given before it asks for more: it isn't due any more then."""
-    for n in range(6):
-        await store.create(execution(n))
-    first = await store.due(NOW, 2)
-    for one in first.executions:
-        await store.replace(claimed(one))
-    rest = await store.due(NOW, 10, first.continuation)
-    assert len(rest.executions) == 4
-
-
-async def test_documents_beside_exec_are_not_listed(store: CosmosStore):
-    now = await store.create(execution(payload=None), Large(id="input", execution_id=ID, value="1"))
-    await store.signal(item(), NOW)
-    await store.commit(completed(await store.read(now.execution_id)), chunk())
-    assert len((await store.list(Filter(), 10)).executions) == 1
-    assert len((await store.list(Filter(status="complete", outcome="completed"), 10)).executions) == 1
-    assert (await store.list(Filter(status="running"), 10)).executions == []
-    assert (await store.list(Filter(suspended_with_cause=True), 10)).executions == []
-
-
 async def test_a_split_while_a_query_runs(store: CosmosStore, double: CosmosDouble, container: Container):
     for n in range(20):
         await store.create(execution(n))
@@ -311,42 +282,4 @@ async def test_a_purge_that_dies_half_way_is_due(
     assert container.documents() == []
 
 
-async def test_what_changed_or_runs_is_not_purged(store: CosmosStore, container: Container):
-    now = await store.create(execution())
-    with pytest.raises(Conflict):
-        await store.purge(now)
-    ended = await store.replace(completed(now))
-    with pytest.raises(Conflict):
-        await store.purge(now)
-    with pytest.raises(Conflict):
-        await store.purge(ended.model_copy(update={"etag": ""}))
-    assert len(container.documents()) == 1
-
-
 # What is missing
-
-
-async def test_an_etag_is_never_left_out(store: CosmosStore):
-    """An empty one would make the SDK send no condition at all."""
-    now = await store.create(execution())
-    forgotten = now.model_copy(update={"etag": ""})
-    with pytest.raises(Conflict):
-        await store.replace(claimed(forgotten))
-    with pytest.raises(Conflict):
-        await store.commit(completed(forgotten), chunk())
-    assert await store.read(ID) == now
-
-
-async def test_what_is_missing(store: CosmosStore):
-    for attempt in (
-        lambda: store.read(ID),
-        lambda: store.read_inbox(ID, "deferred::x"),
-        lambda: store.replace(execution()),
-        lambda: store.commit(execution(), chunk()),
-        lambda: store.signal(item(), NOW),
-        lambda: store.interrupt(ID, NOW),
-        lambda: store.purge(completed(execution())),
-    ):
-        with pytest.raises(Missing):
-            await attempt()
-    assert (await store.load(ID)).chunks == []
