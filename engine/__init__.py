@@ -7,7 +7,7 @@ from engine.boundary.runtime import Runtime
 from engine.boundary.status import Page, Status
 from engine.core.activity_info import ActivityInfo
 from engine.core.authoring import activity, compensate, finalizer, workflow
-from engine.core.declarations import Activity, Channel, Deferred, Workflow
+from engine.core.declarations import Activity, Channel, Deferred, SyncActivity, Workflow
 from engine.core.retry import Retry
 from engine.ground.errors import (
     ActivityError,
@@ -67,6 +67,7 @@ __all__ = [
     "Settings",
     "Status",
     "StoreError",
+    "SyncActivity",
     "TooLarge",
     "UnknownDeferred",
     "UnknownExecution",

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from engine.core.activity_info import ActivityInfo, current_info
 from engine.core.context import Context
-from engine.core.declarations import Activity, KeyFunction, Workflow, current_context
+from engine.core.declarations import Activity, KeyFunction, SyncActivity, Workflow, current_context
 from engine.core.options import DEFAULT_PARALLEL, Options
 from engine.core.retry import Retry
 from engine.values.outcome import Outcome
@@ -28,9 +28,9 @@ class _ActivityWords:
     """`@activity`, and `activity.info()` inside of one."""
 
     @overload
-    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Activity[P, R]: ...
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Activity[P, R]: ...  # type: ignore[overload-overlap]
     @overload
-    def __call__(self, function: Callable[P, R], /) -> Activity[P, R]: ...
+    def __call__(self, function: Callable[P, R], /) -> SyncActivity[P, R]: ...
     @overload
     def __call__(
         self,
@@ -77,11 +77,12 @@ class _ActivityDecorator:
         self._options = (name, retry, timeout, raises)
 
     @overload
-    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Activity[P, R]: ...
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> Activity[P, R]: ...  # type: ignore[overload-overlap]
     @overload
-    def __call__(self, function: Callable[P, R], /) -> Activity[P, R]: ...
+    def __call__(self, function: Callable[P, R], /) -> SyncActivity[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Activity[Any, Any]:
-        return Activity(function, *self._options)
+        kind = Activity if inspect.iscoroutinefunction(function) else SyncActivity
+        return kind(function, *self._options)
 
 
 class _WorkflowWords:

@@ -81,7 +81,7 @@ class Context:
 
     async def call_activity(self, activity: Activity[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of an activity. Raises EncodingError before anything is asked, if an argument can't be stored."""
-        if self._activities.setdefault(activity.name, activity) is not activity:
+        if self._activities.setdefault(activity.name, activity.origin) is not activity.origin:
             raise self.loop.declare(
                 NotDurable(f"two different activities are named {activity.name!r}: give one another name")
             )

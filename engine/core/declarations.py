@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import copy
 import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from engine.core.loop import DurableLoop
 from engine.core.options import Options
@@ -30,6 +31,9 @@ Call = Coroutine[object, object, R]
 """A call, awaited for an R. It holds no Any: mypy finds no type for an `asyncio.gather` of calls that hold one."""
 KeyFunction = Callable[[Any], str] | Callable[[], str]
 """Makes an idempotency key of the payload, or of nothing for a workflow without a payload."""
+
+MISSING: Any = object()
+"""Stands for a payload or an option that wasn't given: None may be one."""
 
 
 class Steps(Protocol):
@@ -67,8 +71,8 @@ def current_context() -> Any:
 class Activity(Generic[P, R]):
     """A function that a workflow calls as a durable step. Made by `@activity`.
 
-    Called in a workflow it is a step: awaited once, run at least once, its result stored. Called anywhere else it is
-    the plain function.
+    Called in a workflow it is a step: awaited once, run at least once, its result stored. Awaited anywhere else, the
+    call is one of the plain function.
     """
 
     _names: ClassVar[set[str]] = set()
@@ -90,12 +94,7 @@ class Activity(Generic[P, R]):
                 f"@activity can't decorate {_plain(function).__qualname__} in its class: no instance would be "
                 f"given. Make an activity of an instance's method, as in charge = activity(Payments(client).charge)"
             )
-        if retry is not None and not isinstance(retry, Retry):
-            raise TypeError(f"retry= takes a Retry, such as Retry(max_attempts=3), not {retry!r}")
-        if timeout is not None and not isinstance(timeout, timedelta):
-            raise TypeError(f"the timeout of an activity is a timedelta, not {timeout!r}")
-        if timeout is not None and timeout <= timedelta(0):
-            raise ValueError(f"the timeout of an activity is more than zero, not {timeout}")
+        _check_attempts(retry, timeout)
         if not isinstance(raises, Sequence):
             raise TypeError(f"raises= takes a list of exception classes, not {raises!r}")
         for declared in raises:
@@ -104,7 +103,9 @@ class Activity(Generic[P, R]):
             ):
                 raise TypeError(f"raises= takes exception classes that a coroutine may raise, not {declared!r}")
         functools.update_wrapper(cast(Any, self), function)
-        self.original = function
+        self.function: Callable[..., Any] = function
+        self.origin: Activity[Any, Any] = self
+        """The activity as it was declared, without the options of one call."""
         self.name = checked_name(name or _plain(function).__name__, "activity")
         self.retry = retry or NEVER
         self.timeout = timeout
@@ -114,21 +115,21 @@ class Activity(Generic[P, R]):
         Activity._names.add(self.name)
 
     @property
-    def function(self) -> Callable[..., Any]:
+    def to_run(self) -> Callable[..., Any]:
         """What an attempt runs: the author's function, or what stands in for it in a test."""
         others = stand_ins.get()
-        return self.original if others is None else others.function_of(self)
+        return self.function if others is None else others.function_of(self)
 
     @property
     def is_async(self) -> bool:
-        """Whether `function` is async; if it isn't, it runs in a thread."""
+        """Whether `to_run` is async; if it isn't, it runs in a thread."""
         others = stand_ins.get()
         return self._is_async if others is None else others.is_async(self)
 
     @functools.cached_property
     def signature(self) -> Signature:
         """How arguments and result are stored. Built at first use, when every annotation can be resolved."""
-        return Signature(self.original, f"activity {self.name}")
+        return Signature(self.function, f"activity {self.name}")
 
     @classmethod
     def names(cls) -> set[str]:
@@ -138,11 +139,39 @@ class Activity(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         run = current_context()
         if run is None:
-            return cast(Call[R], self.original(*args, **kwargs))
+            return cast(Call[R], self.function(*args, **kwargs)) if self._is_async else self._plain_call(args, kwargs)
         return _named(cast(Steps, run).call_activity(self, args, kwargs), self._shown)
+
+    def with_options(self, *, retry: Retry | None = MISSING, timeout: timedelta | None = MISSING) -> Self:
+        """The same activity with other options for one call, as in `charge.with_options(timeout=minute)(order)`.
+
+        retry: when a failed attempt of this call is repeated; None: never. timeout: of one attempt; None: none.
+        An option that isn't given stays as declared. The history doesn't record options: they may change while
+        executions run, and hold for the attempts from then on. Raises TypeError and ValueError as `@activity` does.
+        """
+        _check_attempts(None if retry is MISSING else retry, None if timeout is MISSING else timeout)
+        one = copy.copy(self)
+        one.retry = self.retry if retry is MISSING else retry or NEVER
+        one.timeout = self.timeout if timeout is MISSING else timeout
+        return one
+
+    def _plain_call(self, args: Any, kwargs: Any) -> Call[R]:
+        async def call() -> R:
+            made = self.function(*args, **kwargs)
+            result: R = await made if inspect.isawaitable(made) else made
+            return result
+
+        return _named(call(), self._shown)
 
     def __repr__(self) -> str:
         return f"<activity {self.name}>"
+
+
+class SyncActivity(Activity[P, R]):
+    """An activity of a sync function, which runs in a thread. Its calls are awaited, as those of every activity.
+    `function` is the plain function: `pack.function("lamp")` calls it without a workflow and without `await`."""
+
+    function: Callable[P, R]
 
 
 class Deferred(Generic[R]):
@@ -271,10 +300,6 @@ class Channel(Generic[R]):
         return f"<channel {self.name}>"
 
 
-MISSING: Any = object()
-"""Stands for a payload that wasn't given: None is a payload."""
-
-
 class Workflow(Generic[P, R]):
     """An async function that survives crashes, deployments and waiting. Made by `@workflow`."""
 
@@ -400,6 +425,15 @@ def _plain(function: Any) -> Any:
     return function
 
 
+def _check_attempts(retry: object, timeout: object) -> None:
+    if retry is not None and not isinstance(retry, Retry):
+        raise TypeError(f"retry= takes a Retry, such as Retry(max_attempts=3), not {retry!r}")
+    if timeout is not None and not isinstance(timeout, timedelta):
+        raise TypeError(f"the timeout of an activity is a timedelta, not {timeout!r}")
+    if timeout is not None and timeout <= timedelta(0):
+        raise ValueError(f"the timeout of an activity is more than zero, not {timeout}")
+
+
 def _stands_in_a_class(function: Any) -> bool:
     within = getattr(function, "__qualname__", "").rpartition(".")[0]
     if not inspect.isfunction(function) or not within or within.endswith("<locals>"):
@@ -407,7 +441,7 @@ def _stands_in_a_class(function: Any) -> bool:
     return next(iter(inspect.signature(function).parameters), "") == "self"
 
 
-def _named(call: Coroutine[Any, Any, R], name: str) -> Coroutine[Any, Any, R]:
+def _named(call: Call[R], name: str) -> Call[R]:
     """The coroutine of a call, under the name by which Python warns if nobody awaits it."""
     cast(Any, call).__qualname__ = name
     return call

@@ -59,9 +59,9 @@ async def _run(
         args, kwargs = activity.signature.decode(step.arguments)
         if activity.is_async:
             begun.set()
-            result = await activity.function(*args, **kwargs)
+            result = await activity.to_run(*args, **kwargs)
         else:
-            context, function = contextvars.copy_context(), activity.function
+            context, function = contextvars.copy_context(), activity.to_run
 
             def call() -> Any:
                 loop.call_soon_threadsafe(begun.set)

@@ -66,13 +66,13 @@ class Stage:
 
     def function_of(self, activity: Activity[Any, Any]) -> Callable[..., Any]:
         """The activity's function, or the one in its place, with what the script says around it."""
-        function = self._script.replaced.get(activity.name, activity.original)
+        function = self._script.replaced.get(activity.name, activity.function)
         return self._on_loop(function) if self.is_async(activity) else self._in_thread(function)
 
     def is_async(self, activity: Activity[Any, Any]) -> bool:
         """Whether it runs on the loop: what replaces a function of a thread may be either."""
-        functions = activity.original, self._script.replaced.get(activity.name)
-        return any(inspect.iscoroutinefunction(getattr(f, "original", f)) for f in functions)
+        functions = activity.function, self._script.replaced.get(activity.name)
+        return any(inspect.iscoroutinefunction(getattr(f, "function", f)) for f in functions)
 
     def _on_loop(self, function: Callable[..., Any]) -> Callable[..., Any]:
         async def call(*args: Any, **kwargs: Any) -> Any:

@@ -72,6 +72,12 @@ class Payments:
 
 refund = activity(Payments().refund)
 
+assert_type(pack.function("lamp"), int)
+pack.function(5)  # type: ignore[arg-type]
+urgent = charge.with_options(timeout=timedelta(seconds=5), retry=None)
+charge.with_options(timeout=5)  # type: ignore[arg-type]
+charge.with_options(retry=3)  # type: ignore[arg-type]
+charge.with_options(raises=[ValueError])  # type: ignore[call-arg]
 activity(timeout=30)(pack.__call__)  # type: ignore[call-overload]
 activity(retry=3)  # type: ignore[call-overload]
 
@@ -143,6 +149,12 @@ async def parent(order: Order) -> str:
     await charge("lamp")  # type: ignore[arg-type]
     await charge(order, dollars=5)  # type: ignore[call-arg]
     await pack()  # type: ignore[call-arg]
+    assert_type(await urgent(order), Receipt)
+    assert_type(await charge.with_options(retry=Retry(max_attempts=2))(order, 5), Receipt)
+    assert_type(await pack.with_options(timeout=None)("lamp"), int)
+    assert_type(pack.with_options(timeout=None).function("lamp"), int)
+    await urgent("lamp")  # type: ignore[arg-type]
+    pack("lamp") + 1  # type: ignore[operator]
     assert_type(await asyncio.gather(charge(order), pack("lamp")), tuple[Receipt, int])
 
     assert_type(await fulfil(order), Receipt)
