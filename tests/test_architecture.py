@@ -68,6 +68,8 @@ MAY_USE: dict[str, set[str]] = {
     "engine/core/retry.py": {"random"},
     "engine/core/trace.py": {"sys"},
     "engine/core/declarations.py": {"asyncio", "typing_extensions"},
+    "engine/core/own_modules.py": {"sys"},
+    "engine/core/discovery.py": {"sys"},
     "engine/core/authoring.py": {"asyncio", "logging", "random", "sys", "uuid"},
     "engine/store": {"pydantic", "asyncio", "logging", "uuid", "urllib"},
     "engine/store/sqlite": {"asyncio", "concurrent", "pathlib", "sqlite3", "time"},

@@ -114,6 +114,7 @@ def describe(status: Status) -> dict[str, Any]:
         "updatedAt": isoformat(status.updated_at),
         "completedAt": isoformat(status.completed_at) if status.completed_at else None,
         "dueAt": isoformat(status.due_at) if status.due_at else None,
+        "leftAlone": status.left_alone,
     }
     described = {name: value for name, value in described.items() if value is not None}
     if status.outcome == "completed":

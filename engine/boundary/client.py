@@ -66,7 +66,7 @@ class Client:
         self._registry = registry
         self._clock = clock
         self._worker = worker
-        self._requests = Requests(store, settings, clock, worker)
+        self._requests = Requests(store, registry, settings, clock, worker)
 
     @overload
     async def start(self, workflow: TakesNothing[R], *, key: str | None = None) -> Handle[R]: ...
@@ -196,7 +196,7 @@ class Client:
     async def resolve(self, execution: str | Handle[Any], deferred: Any, value: Any = None) -> Status:
         """Resolve a deferred with a value. The first value wins: the same value again is a success. Raises
         UnknownExecution, UnknownDeferred, InvalidInput, EncodingError, AlreadyResolved, AlreadyEnded."""
-        found = _find_deferred(deferred)
+        found = self._find_deferred(deferred)
         text, _ = found.codec.round_trip(value)
         return await self._requests.resolve(_id(execution), found.name, text)
 
@@ -207,13 +207,13 @@ class Client:
 
     async def resolve_json(self, execution: str | Handle[Any], name: str, text: str) -> Status:
         """As `resolve`, with a value of JSON text from outside."""
-        found = _find_deferred(name)
+        found = self._find_deferred(name)
         return await self._requests.resolve(_id(execution), found.name, found.codec.accept(text or "null"))
 
     async def reject(self, execution: str | Handle[Any], deferred: str | Deferred[Any], failure: Failure) -> Status:
         """Resolve a deferred with a typed failure, which is raised where the workflow awaits the deferred. Raises as
         `resolve` does."""
-        return await self._requests.resolve(_id(execution), _find_deferred(deferred).name, None, record(failure))
+        return await self._requests.resolve(_id(execution), self._find_deferred(deferred).name, None, record(failure))
 
     @overload
     async def send(
@@ -226,12 +226,12 @@ class Client:
     async def send(self, execution: str | Handle[Any], channel: Any, value: Any, *, key: str | None = None) -> Status:
         """Send a value to a channel. With a `key`, sending the value again changes nothing. Raises UnknownExecution,
         UnknownDeferred for a channel that nobody declares, InvalidInput, EncodingError, AlreadyEnded."""
-        found = _find_channel(channel)
+        found = self._find_channel(channel)
         return await self._requests.send(_id(execution), found.name, found.codec.round_trip(value)[0], key)
 
     async def send_json(self, execution: str | Handle[Any], name: str, text: str, *, key: str | None = None) -> Status:
         """As `send`, with a value of JSON text from outside."""
-        found = _find_channel(name)
+        found = self._find_channel(name)
         return await self._requests.send(_id(execution), found.name, found.codec.accept(text or "null"), key)
 
     async def interrupt(self, execution: str | Handle[Any]) -> Status:
@@ -255,11 +255,11 @@ class Client:
     async def list(self, filter: Filter, limit: int = 100, continuation: str | None = None) -> Page:
         """Executions, the newest first. The results of large ones are left out."""
         page = await self._store.list(filter, limit, continuation)
-        return Page([Status.of(e, e.completed_result) for e in page.executions], page.continuation)
+        return Page([self._requests.describe(e, e.completed_result) for e in page.executions], page.continuation)
 
     async def health(self) -> Health:
         """How the app stands. Raises StoreError if the store can't be reached."""
-        return await look(self._store, self._clock)
+        return await look(self._store, self._registry, self._clock)
 
     async def _start(self, workflow: Workflow[Any, Any], payload: Any, key: str | None) -> Execution:
         text, value = workflow.stored_payload(workflow.default_payload() if payload is MISSING else payload)
@@ -280,6 +280,25 @@ class Client:
             )
         return found
 
+    def _find_channel(self, channel: str | Channel[Any]) -> Channel[Any]:
+        found = self._registry.channel(channel) if isinstance(channel, str) else channel
+        if found is None:
+            known = _known(str(channel), self._registry.channel_names())
+            raise UnknownDeferred(f"no channel is named {channel!r}: {known}")
+        if not isinstance(found, Channel):
+            raise TypeError(f"a value is sent to a Channel or its name, not to {found!r}")
+        return found
+
+    def _find_deferred(self, deferred: str | Deferred[Any]) -> Deferred[Any]:
+        found = self._registry.deferred(deferred) if isinstance(deferred, str) else deferred
+        if found is None:
+            known = _known(str(deferred), self._registry.deferred_names())
+            raise UnknownDeferred(f"no deferred is named {deferred!r}: {known}")
+        if not isinstance(found, Deferred):
+            raise TypeError(f"what is resolved is a Deferred or its name, not {found!r}")
+        inbox_id("deferred", found.name)
+        return found
+
 
 def _id(execution: str | Handle[Any]) -> str:
     return execution.execution_id if isinstance(execution, Handle) else execution
@@ -291,25 +310,6 @@ def _duration(timeout: float | timedelta | None) -> timedelta:
     if isinstance(timeout, timedelta):
         return min(timeout, FOR_EVER)
     return timedelta(seconds=min(timeout, FOR_EVER.total_seconds()))
-
-
-def _find_channel(channel: str | Channel[Any]) -> Channel[Any]:
-    found = Channel.named(channel) if isinstance(channel, str) else channel
-    if found is None:
-        raise UnknownDeferred(f"no channel is named {channel!r}: {_known(str(channel), Channel.names())}")
-    if not isinstance(found, Channel):
-        raise TypeError(f"a value is sent to a Channel or its name, not to {found!r}")
-    return found
-
-
-def _find_deferred(deferred: str | Deferred[Any]) -> Deferred[Any]:
-    found = Deferred.named(deferred) if isinstance(deferred, str) else deferred
-    if found is None:
-        raise UnknownDeferred(f"no deferred is named {deferred!r}: {_known(str(deferred), Deferred.names())}")
-    if not isinstance(found, Deferred):
-        raise TypeError(f"what is resolved is a Deferred or its name, not {found!r}")
-    inbox_id("deferred", found.name)
-    return found
 
 
 def _known(wanted: str, names: Sequence[str]) -> str:

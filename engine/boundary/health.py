@@ -7,33 +7,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from engine.core.registry import Registry
+from engine.driving.left_alone import why_left_alone
 from engine.ground.clock import Clock
 from engine.store.base import Filter, Store
 
 LATE = timedelta(minutes=2)
 """Sweeps come every ten seconds: what has been due for that long, nobody drives."""
 MOST = 100
-"""Executions that are looked at, the newest first."""
+"""Executions that each request looks at: those that are due for longest, and the newest that are stuck."""
 
 
 @dataclass(frozen=True)
 class Health:
     """`overdue`: how long the execution that is due for longest has waited. `stuck`: how many executions are suspended
-    with a cause, by its type (`Quarantined`, `NonDeterminism`, …), of the newest MOST."""
+    with a cause, by its type (`Quarantined`, `NonDeterminism`, …), of the newest MOST. `left_alone`: how many of
+    the MOST that are due for longest this app can't drive, by workflow and version."""
 
     overdue: timedelta
     stuck: Mapping[str, int]
+    left_alone: Mapping[str, int]
 
     @property
     def is_well(self) -> bool:
         """Whether nobody has to do anything."""
-        return self.overdue < LATE and not self.stuck
+        return self.overdue < LATE and not self.stuck and not self.left_alone
 
 
-async def look(store: Store, clock: Clock) -> Health:
+async def look(store: Store, registry: Registry, clock: Clock) -> Health:
     """Ask the store, in two requests. Raises StoreError if it isn't there."""
     now = clock.now()
-    due = (await store.due(now, 1)).executions
+    due = (await store.due(now, MOST)).executions
     stuck = (await store.list(Filter(suspended_with_cause=True), MOST)).executions
     late = [now - execution.due_at for execution in due if execution.due_at is not None]
-    return Health(max(late, default=timedelta(0)), Counter(e.cause.type for e in stuck if e.cause is not None))
+    unknown = [execution for execution in due if why_left_alone(execution, registry) is not None]
+    return Health(
+        overdue=max(late, default=timedelta(0)),
+        stuck=Counter(e.cause.type for e in stuck if e.cause is not None),
+        left_alone=Counter(f"{e.workflow} version {e.version}" for e in unknown),
+    )

@@ -21,7 +21,6 @@ from engine.boundary.filters import Asked, FilterError, parse
 from engine.boundary.history import pending
 from engine.boundary.runtime import Runtime
 from engine.boundary.status import Status
-from engine.core.declarations import Deferred
 from engine.ground import tokens
 from engine.ground.errors import (
     AlreadyEnded,
@@ -184,6 +183,7 @@ async def health(runtime: Runtime) -> Response:
             "status": "ok" if found.is_well else "attention",
             "overdueSeconds": round(found.overdue.total_seconds(), 1),
             "stuck": dict(found.stuck),
+            "leftAlone": dict(found.left_alone),
         }
         return Response(200, json.dumps(body), {"Content-Type": "application/json"})
 
@@ -219,7 +219,7 @@ async def deferred_token(runtime: Runtime, request: Request, execution_id: str, 
         keys = _signing_keys(runtime)
         status = await runtime.client.status(execution_id)
         deferred = _named(request, name)
-        if Deferred.named(deferred) is None:
+        if runtime.registry.deferred(deferred) is None:
             raise UnknownDeferred(f"no deferred is named {deferred!r}")
         token = tokens.sign(tokens.encode(tokens.Target(status.workflow, execution_id, deferred)), keys)
         body = {"token": token, "url": f"{base(request.url)}/deferreds/{token}"}

@@ -16,6 +16,8 @@ from urllib.parse import quote
 
 from engine.boundary.status import Status
 from engine.core.declarations import Workflow
+from engine.core.registry import Registry
+from engine.driving.left_alone import why_left_alone
 from engine.driving.worker import Worker
 from engine.ground.clock import Clock, isoformat
 from engine.ground.errors import (
@@ -45,8 +47,11 @@ MAX_KEY = 100
 class Requests:
     """Requests from outside to the executions of one store."""
 
-    def __init__(self, store: Store, settings: Settings, clock: Clock, worker: Worker | None) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, settings: Settings, clock: Clock, worker: Worker | None
+    ) -> None:
         self._store = store
+        self._registry = registry
         self._settings = settings
         self._clock = clock
         self._worker = worker
@@ -71,7 +76,11 @@ class Requests:
             if output is None:
                 raise Unavailable(f"the output of execution {execution.execution_id} can't be read yet")
             result = output.value
-        return Status.of(execution, result)
+        return self.describe(execution, result)
+
+    def describe(self, execution: Execution, result: str | None) -> Status:
+        """The status of a stored execution whose result is known. It says if this app leaves the execution alone."""
+        return Status.of(execution, result, why_left_alone(execution, self._registry))
 
     async def start(self, workflow: Workflow[Any, Any], value: Any, text: str, key: str | None) -> Execution:
         """Start an execution, or return the one that the idempotency key began before."""

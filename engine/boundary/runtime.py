@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.boundary.client import Client
 from engine.core.declarations import Workflow
-from engine.core.registry import Registry
+from engine.core.registry import Declaration, Registry
 from engine.driving.worker import Worker
 from engine.ground.clock import Clock, SystemClock
 from engine.ground.settings import Settings
@@ -28,8 +28,9 @@ DEFAULT_FILE = ".data/workflows.sqlite"
 class Runtime:
     """The engine in one process. Build it at import; its store is opened on the running loop, at first use.
 
-    `workflows` are those that this app runs; a bad declaration among them raises here, so that the app doesn't start.
-    `store` makes the store, when it is first needed.
+    workflows: those that this app runs; a bad declaration among them raises here, so that the app doesn't start.
+    store: makes the store, when it is first needed.
+    declares: what workflows use and their code doesn't name: see `engine.core.registry.Registry`.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class Runtime:
         store: Callable[[], Store],
         settings: Settings | None = None,
         clock: Clock | None = None,
+        *,
+        declares: Sequence[Declaration] = (),
     ) -> None:
-        self.registry = Registry(workflows)
+        self.registry = Registry(workflows, declares)
         self.settings = settings or Settings()
         self._make_store = store
         self.clock = clock or SystemClock()
@@ -47,14 +50,20 @@ class Runtime:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
-    def from_environment(cls, workflows: Sequence[Workflow[Any, Any]], environment: Mapping[str, str]) -> Runtime:
+    def from_environment(
+        cls,
+        workflows: Sequence[Workflow[Any, Any]],
+        environment: Mapping[str, str],
+        *,
+        declares: Sequence[Declaration] = (),
+    ) -> Runtime:
         """The runtime that the app's settings describe: a Cosmos DB account if they name one (see
         `engine.store.cosmos.account`), or else a SQLite file, `ENGINE_SQLITE_FILE`. Raises ValueError that names a
         setting which makes no sense."""
         if environment.get("AZURE_FUNCTIONS_ENVIRONMENT") == "Development":
             for finding in check(workflows):
                 _log.warning("%s", finding)
-        return cls(workflows, _store(environment), Settings.from_environment(environment))
+        return cls(workflows, _store(environment), Settings.from_environment(environment), declares=declares)
 
     @property
     def store(self) -> Store:

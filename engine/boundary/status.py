@@ -27,6 +27,7 @@ class Status:
     compensation_errors: the failures of compensations that ran afterwards.
     unread_values: how many values of channels had arrived at the end and were never received.
     due_at: while suspended: when the engine looks at the execution again by itself.
+    left_alone: why this app doesn't drive the execution: it lacks its workflow or version. None if it has them.
     """
 
     execution_id: str
@@ -46,9 +47,10 @@ class Status:
     updated_at: datetime
     completed_at: datetime | None
     due_at: datetime | None
+    left_alone: str | None
 
     @classmethod
-    def of(cls, execution: Execution, result: str | None) -> Status:
+    def of(cls, execution: Execution, result: str | None, left_alone: str | None) -> Status:
         """The status of a stored execution; `result` is its whole result."""
         return cls(
             execution_id=execution.execution_id,
@@ -68,6 +70,7 @@ class Status:
             updated_at=execution.updated_at,
             completed_at=execution.completed_at,
             due_at=execution.due_at if execution.suspended else None,
+            left_alone=left_alone,
         )
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import copy
 import functools
@@ -11,10 +10,12 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from engine.core.loop import DurableLoop
 from engine.core.options import Options
+from engine.core.places import declared_at
 from engine.core.retry import NEVER, Retry
 from engine.ground import tokens
 from engine.ground.errors import EncodingError, InvalidInput
@@ -75,8 +76,6 @@ class Activity(Generic[P, R]):
     call is one of the plain function.
     """
 
-    _names: ClassVar[set[str]] = set()
-
     def __init__(
         self,
         function: Callable[P, R] | Callable[P, Awaitable[R]],
@@ -91,7 +90,7 @@ class Activity(Generic[P, R]):
             raise TypeError(f"@activity takes a function or an async function, not {function!r}{hint}")
         if _stands_in_a_class(function):
             raise TypeError(
-                f"@activity can't decorate {_plain(function).__qualname__} in its class: no instance would be "
+                f"@activity can't decorate {plain(function).__qualname__} in its class: no instance would be "
                 f"given. Make an activity of an instance's method, as in charge = activity(Payments(client).charge)"
             )
         _check_attempts(retry, timeout)
@@ -106,13 +105,13 @@ class Activity(Generic[P, R]):
         self.function: Callable[..., Any] = function
         self.origin: Activity[Any, Any] = self
         """The activity as it was declared, without the options of one call."""
-        self.name = checked_name(name or _plain(function).__name__, "activity")
+        self.name = checked_name(name or plain(function).__name__, "activity")
         self.retry = retry or NEVER
         self.timeout = timeout
         self.raises = tuple(raises)
         self._is_async = inspect.iscoroutinefunction(function)
         self._shown = repr(self)
-        Activity._names.add(self.name)
+        self.place = declared_at()
 
     @property
     def to_run(self) -> Callable[..., Any]:
@@ -130,11 +129,6 @@ class Activity(Generic[P, R]):
     def signature(self) -> Signature:
         """How arguments and result are stored. Built at first use, when every annotation can be resolved."""
         return Signature(self.function, f"activity {self.name}")
-
-    @classmethod
-    def names(cls) -> set[str]:
-        """The names of all activities that were declared in this process."""
-        return set(cls._names)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         run = current_context()
@@ -181,8 +175,6 @@ class Deferred(Generic[R]):
     workflow waits or after. `name` is unique in an app; `type` is what it brings.
     """
 
-    _declared: ClassVar[dict[str, Deferred[Any]]] = {}
-
     @overload
     def __init__(self: Deferred[Any], name: str) -> None: ...
     @overload
@@ -191,33 +183,14 @@ class Deferred(Generic[R]):
         self.name = checked_name(name, "deferred")
         self.type = type
         self.codec = Codec(type, f"the value of deferred {name}")
-        other = Deferred._declared.setdefault(name, self)
-        if repr(other.type) != repr(type):
-            raise ValueError(
-                f"deferred {name!r} is declared twice, as {other.type!r} and as {type!r}: "
-                "a name means one type in an app"
-            )
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """The names of all that were declared."""
-        return sorted(cls._declared)
-
-    @classmethod
-    def named(cls, name: str) -> Deferred[Any] | None:
-        """The deferred that was declared under that name, or as one of many under the name before its bracket."""
-        found = cls._declared.get(name)
-        if found is None and name.endswith("]"):
-            kind, bracket, key = name[:-1].partition("[")
-            with contextlib.suppress(ValueError):
-                found = cls._declared[kind][key] if bracket and kind in cls._declared else None
-        return found
+        self.place = declared_at()
 
     def __getitem__(self, key: object) -> Deferred[R]:
         """One of many of its kind, as `approval[item.id]`: a deferred of its own, with the same type."""
         name = f"{self.name}[{key}]"
         one = Deferred.__new__(Deferred)
-        one.name, one.type, one.codec = checked_name(name, "deferred", numbered=False), self.type, self.codec
+        one.name = checked_name(name, "deferred", numbered=False)
+        one.type, one.codec, one.place = self.type, self.codec, self.place
         return one
 
     def token(self) -> str:
@@ -258,8 +231,6 @@ class Channel(Generic[R]):
     `name` is unique in an app; `type` is what it brings.
     """
 
-    _declared: ClassVar[dict[str, Channel[Any]]] = {}
-
     @overload
     def __init__(self: Channel[Any], name: str) -> None: ...
     @overload
@@ -268,19 +239,7 @@ class Channel(Generic[R]):
         self.name = checked_name(name, "channel")
         self.type = type
         self.codec = Codec(type, f"a value of channel {name}")
-        other = Channel._declared.setdefault(name, self)
-        if repr(other.type) != repr(type):
-            raise ValueError(f"channel {name!r} is declared twice, as {other.type!r} and as {type!r}")
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """The names of all that were declared."""
-        return sorted(cls._declared)
-
-    @classmethod
-    def named(cls, name: str) -> Channel[Any] | None:
-        """The channel that was declared under that name."""
-        return cls._declared.get(name)
+        self.place = declared_at()
 
     async def receive(self) -> R:
         """The next value, once there is one."""
@@ -332,6 +291,7 @@ class Workflow(Generic[P, R]):
         self.version = version
         self.idempotency_key = cast(Callable[..., str] | None, idempotency_key)
         self.options = options
+        self.place = declared_at()
         self.takes_payload = bool(parameters)
         self.optional_payload = bool(parameters) and parameters[0].default is not inspect.Parameter.empty
 
@@ -377,7 +337,13 @@ class Workflow(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         run = current_context()
         if run is None:
-            return cast(Call[R], self.function(*args, **kwargs))
+            payload = "payload" if self.takes_payload else ""
+            raise RuntimeError(
+                f"workflow {self.name} is called outside of a workflow, where nothing would make it durable: write "
+                f"await client.start({', '.join(filter(None, (self.name, payload)))}) to start it, "
+                f"await client.execute(…) to have its result too, await env.run(…) in a test, or "
+                f"{self.name}.function({payload}) for the plain function"
+            )
         return self._call_child(run, args, kwargs, waits=True, abandon=False)
 
     def child(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
@@ -418,10 +384,10 @@ class Workflow(Generic[P, R]):
         return f"<workflow {self.name} version {self.version}>"
 
 
-def _plain(function: Any) -> Any:
-    """The function under a `functools.partial`."""
-    while isinstance(function, functools.partial):
-        function = function.func
+def plain(function: Any) -> Any:
+    """The function under `functools.partial` and bound methods."""
+    while isinstance(function, functools.partial | MethodType):
+        function = function.func if isinstance(function, functools.partial) else function.__func__
     return function
 
 

@@ -1,32 +1,60 @@
-"""The workflows of an app, found by name and version."""
+"""What an app consists of: its workflows, and the activities, deferreds and channels that they use.
+
+Rules, each checked where the app is composed:
+1. One name means one workflow (in each version), one activity, one deferred and one channel. The same function under
+   one name is one activity, whatever its options. A deferred or channel may be declared several times with one type.
+2. A workflow that another one calls is in the list as well, unless the app declares that another app runs it.
+3. Every annotation of what is used can be resolved and stored.
+4. What merely stands beside the code that workflows run, and that no code names, is known by its name. It gives way to
+   what code names.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
-from engine.core.declarations import Workflow
+from engine.core.declarations import Activity, Channel, Deferred, Workflow
+from engine.core.discovery import Found, reach
+from engine.core.places import class_place
+from engine.values.failures import Failure, check_fields
+from engine.values.same_type import is_same_type, shown_type
+
+Declaration = Activity[Any, Any] | Deferred[Any] | Channel[Any] | Workflow[Any, Any]
+D = TypeVar("D", bound=Activity[Any, Any] | Deferred[Any] | Channel[Any])
 
 
 class Registry:
-    """The workflows of an app, by name and version. The last one given of a name is the one that starts run."""
+    """The workflows of an app by name and version, and what their code uses.
 
-    def __init__(self, workflows: Sequence[Workflow[Any, Any]]) -> None:
-        if isinstance(workflows, Workflow):
-            raise TypeError(f"a registry takes a list of workflows: [{workflows.name}]")
-        self._versions: dict[tuple[str, str], Workflow[Any, Any]] = {}
-        self._current: dict[str, Workflow[Any, Any]] = {}
-        for workflow in workflows:
-            if not isinstance(workflow, Workflow):
-                raise TypeError(f"a registry takes functions decorated with @workflow, not {workflow!r}")
-            if (workflow.name, workflow.version) in self._versions:
-                raise ValueError(f"{workflow!r} is registered twice: give one another name or version")
-            _ = (
-                workflow.payload,
-                workflow.result,
-            )  # resolve the annotations now: a bad one must fail the start-up
-            self._versions[workflow.name, workflow.version] = workflow
-            self._current[workflow.name] = workflow
+    workflows: those that this app runs. The last one given of a name is the one that starts run.
+    declares: activities, deferreds and channels that the walk over the code can't find, because their names are made
+        while the code runs; and workflows that the code calls and that another app on the same store runs.
+
+    Raises TypeError for what is no declaration, or can't be stored; ValueError for two things of one name, and for a
+    workflow that is called and isn't in the list. The message names the files and lines.
+    """
+
+    def __init__(self, workflows: Sequence[Workflow[Any, Any]], declares: Sequence[Declaration] = ()) -> None:
+        self._versions = by_version(workflows)
+        self._current = {workflow.name: workflow for workflow in self._versions.values()}
+        for each in declares:
+            if not isinstance(each, Activity | Deferred | Channel | Workflow):
+                raise TypeError(f"declares= takes activities, deferreds, channels and workflows, not {each!r}")
+        self._elsewhere = {(w.name, w.version) for w in declares if isinstance(w, Workflow)}
+        reached = reach(self._versions.values())
+        named = [*reached.named, *(Found(each, None) for each in declares)]
+        self._check_children(named)
+        self._activities = _by_name(Activity, named, reached.beside)
+        self._deferreds = _by_name(Deferred, named, reached.beside)
+        self._channels = _by_name(Channel, named, reached.beside)
+        _check_kinds_of_deferreds(self._deferreds)
+        for found in named:
+            _check_annotations(found.value)
+        for found in reached.beside:
+            if isinstance(found.value, type):
+                _check_annotations(found.value)
 
     def find(self, name: str, version: str) -> Workflow[Any, Any] | None:
         """The workflow that an execution was started with."""
@@ -39,3 +67,137 @@ class Registry:
     def names(self) -> list[str]:
         """The names that can be started."""
         return sorted(self._current)
+
+    def knows(self, name: str, version: str) -> bool:
+        """Whether this app runs a workflow, or declares that another app does."""
+        return (name, version) in self._versions or (name, version) in self._elsewhere
+
+    def activity_names(self) -> list[str]:
+        """The names of all activities."""
+        return sorted(self._activities)
+
+    def deferred(self, name: str) -> Deferred[Any] | None:
+        """The deferred of that name, or one of many of the kind that stands before the bracket in `vote[ann]`."""
+        found, kind = self._deferreds.get(name), self._deferreds.get(_kind_of(name))
+        if found is None and kind is not None:
+            with contextlib.suppress(ValueError):  # it may not be a name
+                found = kind[name[len(kind.name) + 1 : -1]]
+        return found
+
+    def deferred_names(self) -> list[str]:
+        """The names of all deferreds."""
+        return sorted(self._deferreds)
+
+    def channel(self, name: str) -> Channel[Any] | None:
+        """The channel of that name."""
+        return self._channels.get(name)
+
+    def channel_names(self) -> list[str]:
+        """The names of all channels."""
+        return sorted(self._channels)
+
+    def _check_children(self, named: Iterable[Found]) -> None:
+        missing = dict[int, str]()
+        for found in named:
+            workflow = found.value
+            if not isinstance(workflow, Workflow):
+                continue
+            registered = self._versions.get((workflow.name, workflow.version))
+            if registered is not None and registered is not workflow:
+                raise ValueError(
+                    _clash(f"workflow {workflow.name!r} version {workflow.version!r}", registered, workflow)
+                )
+            if not self.knows(workflow.name, workflow.version):
+                missing[id(workflow)] = f"{_shown(workflow)} ({workflow.place}) is called{_by(found)}"
+        if missing:
+            raise ValueError(
+                "; ".join(missing.values()) + ", but isn't in the list of workflows, so nobody would run it: add it to "
+                "WORKFLOWS, or give it to declares= if another app on the same store runs it"
+            )
+
+
+def by_version(workflows: Sequence[Workflow[Any, Any]]) -> dict[tuple[str, str], Workflow[Any, Any]]:
+    """The workflows of a list by name and version. Raises TypeError for anything else in it, ValueError for two of one
+    name and version."""
+    if isinstance(workflows, Workflow):
+        raise TypeError(f"an app takes a list of workflows: [{workflows.name}]")
+    found = dict[tuple[str, str], Workflow[Any, Any]]()
+    for workflow in workflows:
+        if not isinstance(workflow, Workflow):
+            raise TypeError(f"an app's list of workflows takes functions decorated with @workflow, not {workflow!r}")
+        first = found.setdefault((workflow.name, workflow.version), workflow)
+        if first is not workflow:
+            raise ValueError(_clash(_shown(workflow), first, workflow))
+    return found
+
+
+def _by_name(kind: type[D], named: Iterable[Found], beside: Iterable[Found]) -> dict[str, D]:
+    """What code names, and then what merely stands beside it."""
+    first, second = _unique(kind, named), _unique(kind, beside)
+    return second | first
+
+
+def _unique(kind: type[D], all_found: Iterable[Found]) -> dict[str, D]:
+    unique = dict[str, D]()
+    for found in all_found:
+        if isinstance(found.value, kind):
+            first = unique.setdefault(found.value.name, found.value)
+            if not _is_same(first, found.value):
+                raise ValueError(_clash(f"{kind.__name__.lower()} {first.name!r}", first, found.value))
+    return unique
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, Activity):
+        return bool(one.function == other.function)
+    return (one.codec.plain and other.codec.plain) or is_same_type(one.type, other.type)
+
+
+def _check_kinds_of_deferreds(deferreds: dict[str, Deferred[Any]]) -> None:
+    for name, deferred in deferreds.items():
+        kind = deferreds.get(_kind_of(name))
+        if kind is not None and not _is_same(kind, deferred):
+            raise ValueError(_clash(f"deferred {name!r}", kind, deferred))
+
+
+def _kind_of(name: str) -> str:
+    """The name before the bracket in `vote[ann]`; empty if there is none."""
+    return name.partition("[")[0] if name.endswith("]") else ""
+
+
+def _clash(what: str, first: Any, second: Any) -> str:
+    if isinstance(first, Workflow):
+        cure = "give one of them another name or version"
+    elif isinstance(first, Activity):
+        cure = "a name means one activity in an app, so give one of them a name of its own, @activity(name=…)"
+    else:
+        what += f" is declared with two types, {shown_type(first.type)} and {shown_type(second.type)}"
+        return f"{what}: {first.place} and {second.place}; a name means one type in an app, so rename one of them"
+    if first.place == second.place:
+        return f"{what} is made several times at {first.place}, each time of something else; {cure}"
+    return f"{what} is declared twice, at {first.place} and at {second.place}; {cure}"
+
+
+def _shown(workflow: Workflow[Any, Any]) -> str:
+    return f"workflow {workflow.name!r} version {workflow.version!r}"
+
+
+def _by(found: Found) -> str:
+    if found.within is None:
+        return ""
+    code = found.within.__code__
+    return f" by {found.within.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _check_annotations(value: Any) -> None:
+    try:
+        match value:
+            case Activity():
+                _ = value.signature
+            case Workflow():
+                _ = value.payload, value.result
+            case type() if issubclass(value, Failure):
+                check_fields(value)
+    except Exception as error:
+        place = class_place(value) if isinstance(value, type) else value.place
+        raise TypeError(f"{place}: {error}") from error

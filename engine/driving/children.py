@@ -7,7 +7,8 @@ flow of control.
    unless there was none before it.
 3. A child that another step still waits for isn't interrupted, nor one that a step asked for to live on: whoever takes
    over goes through all that was dropped again, in the light of all that was asked for.
-4. What fails is kept in `error`, for the driver to raise.
+4. What fails is kept in `error`, for the driver to raise. So is a child that no app runs: its parent would wait for
+   ever without a word.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from engine.core.steps import ChildStep
 from engine.driving.child_requests import begin_child, drop_child
 from engine.driving.claim import Claim
 from engine.driving.resources import Resources
+from engine.ground.errors import NotRegistered
 from engine.store.documents import InboxItem
 
 
@@ -64,7 +66,12 @@ class Children:
     def begin(self, open: Mapping[str, ChildStep]) -> None:
         """Begin those that wait and are still open."""
         for step in self._waiting.values():
-            if open.get(step.id) is step:
+            if open.get(step.id) is not step:
+                continue
+            if not self._resources.registry.knows(step.workflow.name, step.workflow.version):
+                self.error = _not_registered(step)
+                self._changed.set()
+            else:
                 self._asked_for.add(step.id)
                 self._crossing[step.id] = asyncio.create_task(self._begin(step))
         self._waiting.clear()
@@ -121,3 +128,12 @@ class Children:
         finally:
             self._crossing.pop(f"{step.id} dropped", None)
             self._changed.set()
+
+
+def _not_registered(step: ChildStep) -> NotRegistered:
+    child = step.workflow
+    return NotRegistered(
+        f"step {step.id} starts workflow {child.name!r} version {child.version!r} ({child.place}), which isn't in the "
+        "list of workflows, so nobody would run it: add it to WORKFLOWS, or give it to declares= if another app on the "
+        "same store runs it; then deploy, and resume this execution"
+    )

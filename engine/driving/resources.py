@@ -6,6 +6,7 @@ import concurrent.futures
 import random
 from dataclasses import dataclass
 
+from engine.core.registry import Registry
 from engine.ground.clock import Clock
 from engine.ground.settings import Settings
 from engine.store.base import Store
@@ -13,10 +14,11 @@ from engine.store.base import Store
 
 @dataclass(frozen=True)
 class Resources:
-    """The process: its store, clock and settings, its threads for sync activities, its random numbers for retry
-    delays."""
+    """The process: its store, the registry of its app, its clock and settings, its threads for sync activities, its
+    random numbers for retry delays."""
 
     store: Store
+    registry: Registry
     clock: Clock
     settings: Settings
     threads: concurrent.futures.Executor

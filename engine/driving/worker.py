@@ -24,6 +24,7 @@ from engine.core.registry import Registry
 from engine.driving.child_requests import notify_parents
 from engine.driving.claim import Claim
 from engine.driving.drive import Drive
+from engine.driving.left_alone import why_left_alone
 from engine.driving.resources import Resources
 from engine.driving.watchdog import Watchdog
 from engine.ground.clock import Clock
@@ -55,7 +56,7 @@ class Worker:
         self._settings = settings
         self._clock = clock
         self._threads = concurrent.futures.ThreadPoolExecutor(settings.activity_threads, thread_name_prefix="activity")
-        self._resources = Resources(store, clock, settings, self._threads, rng or random.Random())
+        self._resources = Resources(store, registry, clock, settings, self._threads, rng or random.Random())
         self._watchdog = Watchdog(settings.blocked_after)
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -257,12 +258,10 @@ class Worker:
 
     def _leave_alone(self, execution: Execution) -> None:
         kind = (execution.workflow, execution.version)
-        if kind not in self._unknown:
+        why = why_left_alone(execution, self._registry)
+        if why is not None and kind not in self._unknown:
             self._unknown.add(kind)
+            names = {"execution_id": execution.execution_id, "workflow": kind[0], "version": kind[1]}
             _log.warning(
-                "execution %s is left alone: this deployment lacks workflow %r version %r (schema %d, logic flags: %s)",
-                execution.execution_id,
-                *kind,
-                execution.schema_version,
-                ", ".join(execution.logic_flags) or "none",
+                "execution %s is left alone: %s", execution.execution_id, why, extra={**names, "left_alone": why}
             )

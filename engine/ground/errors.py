@@ -13,6 +13,7 @@
     │   ├── DecodingError       a stored value doesn't fit today's types
     │   ├── Stuck               the workflow waits for something that nothing can bring
     │   ├── Quarantined         the execution keeps killing its drivers
+    │   ├── NotRegistered       the workflow called a child that no app runs
     │   ├── UnknownLogic        a later version of the engine began the execution
     │   └── MissingDocument     the store no longer holds what the execution was told it holds
     ├── ClientError             a request can't be met: says which and why
@@ -146,6 +147,11 @@ class Quarantined(Fault):
 
 class UnknownLogic(Fault):
     """The execution carries a logic flag that this version of the engine doesn't know."""
+
+
+class NotRegistered(Fault):
+    """The workflow called another workflow that isn't in the app's list, in a way that can't be seen before the code
+    runs."""
 
 
 class MissingDocument(Fault):

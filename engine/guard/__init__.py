@@ -13,15 +13,15 @@ import builtins
 import collections
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
 from engine.core.declarations import Activity, Workflow
+from engine.core.discovery import MISSING, reach, value_of
 from engine.guard.rules import CHANGES, FILE_METHODS, FILES, REPEATED, TAKES_ORDER, rule_for
 
-_MISSING = object()
 _COLLECTIONS = (list, dict, set, bytearray, collections.deque)
 
 
@@ -44,7 +44,7 @@ def check(workflows: Iterable[Workflow[Any, Any]]) -> list[Finding]:
     """What is suspicious in the source of these workflows, in the order of the source."""
     found: dict[Finding, None] = {}
     for workflow in workflows:
-        for function in _reachable(workflow.function):
+        for function in reach([workflow], into_children=False).functions:
             found |= dict.fromkeys(_Reader(workflow.name, function).findings())
     return sorted(found, key=lambda f: (f.file, f.line))
 
@@ -101,19 +101,20 @@ class _Reader(ast.NodeVisitor):
         if root in self._imported:
             return ".".join([self._imported[root], *attributes])
         value = self._global(root)
-        return None if value is _MISSING else ".".join([_full_name(value, root), *attributes])
+        return None if value is MISSING else ".".join([_full_name(value, root), *attributes])
 
     def _global(self, name: str) -> Any:
         code = self._function.__code__
         if name in self._imported or name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
-            return _MISSING
-        return self._function.__globals__.get(name, getattr(builtins, name, _MISSING))
+            return MISSING
+        return self._function.__globals__.get(name, getattr(builtins, name, MISSING))
 
     # -- calls --
 
     def visit_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name | ast.Attribute):
-            value = _value(node.value.func, self._function)
+            root, attributes = _split(node.value.func)
+            value = MISSING if root is None else value_of(self._function, root, attributes)
             if isinstance(value, Activity | Workflow) or inspect.iscoroutinefunction(value):
                 self._note(
                     node.value, f"{ast.unparse(node.value.func)}()", "is never awaited, so it does nothing", "await"
@@ -156,7 +157,7 @@ class _Reader(ast.NodeVisitor):
         while isinstance(target, ast.Subscript | ast.Attribute):
             target = target.value
         if isinstance(target, ast.Name):
-            self._check_shared(target, self._global(target.id) is not _MISSING)
+            self._check_shared(target, self._global(target.id) is not MISSING)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         for target in node.targets:
@@ -213,24 +214,6 @@ class _Reader(ast.NodeVisitor):
         self._found.append(Finding(self._file, line, self._workflow, what, why, instead))
 
 
-def _reachable(start: Callable[..., Any]) -> Iterator[FunctionType]:
-    """The function, and the plain functions of the same top-level package that it calls, directly or not."""
-    waiting, seen = [start], set[object]()
-    while waiting:
-        function = waiting.pop()
-        if not isinstance(function, FunctionType) or function in seen or _package(function) != _package(start):
-            continue
-        seen.add(function)
-        yield function
-        tree = _parse(function)
-        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)] if tree else []
-        waiting += [_value(node, function) for node in nodes]
-
-
-def _package(function: Callable[..., Any]) -> str:
-    return (getattr(function, "__module__", None) or "").partition(".")[0]
-
-
 def _parse(function: FunctionType) -> ast.AST | None:
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(function)))
@@ -246,19 +229,6 @@ def _split(node: ast.Name | ast.Attribute) -> tuple[str | None, list[str]]:
         attributes.insert(0, root.attr)
         root = root.value
     return (root.id if isinstance(root, ast.Name) else None), attributes
-
-
-def _value(node: ast.Name | ast.Attribute, function: FunctionType) -> Any:
-    """What a name, or the attribute of a module, is in a function's module. `_MISSING` if that can't be told."""
-    root, attributes = _split(node)
-    if root is None or root in function.__code__.co_varnames:
-        return _MISSING
-    value = function.__globals__.get(root, _MISSING)
-    for attribute in attributes:
-        if not isinstance(value, ModuleType):
-            return _MISSING
-        value = vars(value).get(attribute, _MISSING)
-    return value
 
 
 def _full_name(value: Any, name: str) -> str:

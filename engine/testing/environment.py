@@ -10,7 +10,7 @@ from typing import Any
 from engine.boundary.client import Client
 from engine.boundary.status import Status
 from engine.core.declarations import MISSING, Deferred, Workflow
-from engine.core.registry import Registry
+from engine.core.registry import Declaration, Registry
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import Fault
 from engine.ground.settings import Settings
@@ -37,6 +37,7 @@ class Environment:
     activities: functions that run in place of activities, by their names.
     evict: let go after every activity, so that each step is replayed by a driver that knows nothing.
     workers: how many drive at once, each of which would like to have every execution.
+    declares: what workflows use and their code doesn't name, as for `Runtime`.
     replays: `finish` replays the history of what has ended, and raises the Fault that comes of it.
 
     `store` is a WatchedStore: its `calls` count, its hooks inject faults. `fail` and `crash_at` plan what goes wrong in
@@ -50,6 +51,7 @@ class Environment:
         settings: Settings = TEST_SETTINGS,
         *,
         activities: Mapping[str, Callable[..., Any]] | None = None,
+        declares: Sequence[Declaration] = (),
         evict: bool = False,
         workers: int = 1,
         replays: bool = True,
@@ -58,8 +60,8 @@ class Environment:
         self.clock = ManualClock()
         self.settings = settings
         self.store = WatchedStore(store or SqliteStore(":memory:"))
-        self.registry = Registry(workflows)
-        self._script = Script(activities or {}, evict)
+        self.registry = Registry(workflows, declares)
+        self._script = Script(activities or {}, self.registry.activity_names(), evict)
         self._replays = replays
         self._fate = fate or Fate()
         self.worker = self.new_worker()
@@ -84,9 +86,9 @@ class Environment:
         worker.stage = Stage(self._script, worker)
         return worker
 
-    def deploy(self, workflows: Sequence[Workflow[Any, Any]]) -> None:
+    def deploy(self, workflows: Sequence[Workflow[Any, Any]], declares: Sequence[Declaration] = ()) -> None:
         """Replace the code, as a deployment does, with a worker of its own."""
-        self.registry = Registry(workflows)
+        self.registry = Registry(workflows, declares)
         self.worker = self.new_worker()
         self._others = [self.new_worker() for _ in self._others]
 
@@ -98,13 +100,13 @@ class Environment:
     def fail(self, step: str, error: BaseException, times: int | None = 1) -> None:
         """Have the next attempts of a step raise `error` instead of running: so many, or (None) all. `step` is the
         activity's name, or `name#2` for its second call in an execution. Raises ValueError for an unknown name."""
-        check_step(step)
+        check_step(step, self.registry.activity_names())
         self._script.failures[step] = error, times
 
     def crash_at(self, step: str, *, after: bool = False) -> None:
         """Have the worker die when it comes to that step, or (`after`) when the step has run and isn't recorded yet.
         Another takes over. `step` as for `fail`."""
-        check_step(step)
+        check_step(step, self.registry.activity_names())
         self._script.deaths[step] = after
 
     async def crash(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.core.declarations import Workflow
-from engine.core.registry import Registry
+from engine.core.registry import by_version
 from engine.core.run import Run
 from engine.ground.errors import NonDeterminism, UnknownWorkflow
 from engine.store.base import Store
@@ -59,7 +59,7 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
         chunks = [Chunk.from_document(chunk) for chunk in parsed["history"]]
     except (ValueError, TypeError, KeyError) as error:
         raise NoRecording(f"this is no recording of an execution: {type(error).__name__}: {error}") from error
-    workflow = Registry(workflows).find(execution.workflow, execution.version)
+    workflow = by_version(workflows).get((execution.workflow, execution.version))
     if workflow is None:
         raise UnknownWorkflow(f"no workflow is named {execution.workflow!r} with version {execution.version!r}")
     run = Run(

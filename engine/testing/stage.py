@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.core.activity_info import ActivityInfo, current_info
@@ -20,12 +20,12 @@ class Died(BaseException):
 class Script:
     """What a test has planned for the activities of an environment, and which of them ran.
 
-    `replaced`: functions that run in place of activities, by their names.
+    `replaced`: functions that run in place of activities, by their names. `names`: those of all activities.
     """
 
-    def __init__(self, replaced: Mapping[str, Callable[..., Any]], evicts: bool) -> None:
+    def __init__(self, replaced: Mapping[str, Callable[..., Any]], names: Sequence[str], evicts: bool) -> None:
         for name, function in replaced.items():
-            check_step(name)
+            check_step(name, names)
             if not callable(function):
                 raise TypeError(f"activities={{{name!r}: …}} takes a function, not {function!r}")
         self.ran: list[ActivityInfo] = []
@@ -115,9 +115,10 @@ class Stage:
             self._process.evict()
 
 
-def check_step(step: str) -> None:
-    """Raises ValueError if no activity has the name in `ship` or `ship#2`."""
-    name, names = step.partition("#")[0], Activity.names()
+def check_step(step: str, names: Sequence[str]) -> None:
+    """Raises ValueError if none of these names of activities is the one in `ship` or `ship#2`."""
+    name = step.partition("#")[0]
     if name not in names:
         near = difflib.get_close_matches(name, names, 3)
-        raise ValueError(f"no activity is named {name!r}" + (f"; there is {', '.join(near)}" if near else ""))
+        known = f"; there is {', '.join(near or names)}" if names else "; these workflows call none"
+        raise ValueError(f"no activity is named {name!r}{known}")

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from engine.core.declarations import Workflow
+from engine.core.registry import Declaration
 from engine.testing.environment import Environment
 from engine.testing.process import Fate, Moment
 
@@ -18,15 +19,18 @@ async def survives(
     workflows: Sequence[Workflow[Any, Any]],
     play: Callable[[Environment], Awaitable[T]],
     activities: Mapping[str, Callable[..., Any]] | None = None,
+    *,
+    declares: Sequence[Declaration] = (),
 ) -> T:
     """Run `play` whole, and then again for each call that its worker made to the store, with the worker dying before
     that call takes effect, and after it. Asserts that `play` returns the same each time. Returns that.
 
-    Each run has an environment of its own. After a death another worker takes over, once the lease has run out.
+    Each run has an environment of its own, with these `activities` and `declares`. After a death another worker takes
+    over, once the lease has run out.
     """
 
     async def once(fate: Fate) -> T:
-        async with Environment(workflows, activities=activities, fate=fate) as env:
+        async with Environment(workflows, activities=activities, declares=declares, fate=fate) as env:
             return await play(env)
 
     calls: list[str] = []

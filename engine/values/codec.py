@@ -204,14 +204,17 @@ class Signature:
 
 def type_hints(function: Callable[..., Any], owner: str) -> dict[str, Any]:
     """The annotations of a function as types. Raises TypeError that names what can't be resolved."""
+    while isinstance(function, functools.partial):
+        function = function.func
     try:
-        while isinstance(function, functools.partial):
-            function = function.func
         return typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise TypeError(
-            f"{owner}: the annotation {error.name!r} can't be resolved; import it at module level"
+            f"{owner}: the annotation {error.name!r} can't be resolved: it has to be defined or imported at module "
+            "level, not inside of a function or under TYPE_CHECKING"
         ) from None
+    except Exception as error:  # noqa: BLE001 - an annotation is an expression, and may raise anything
+        raise TypeError(f"{owner}: an annotation can't be resolved: {_first_line(error)}") from None
 
 
 def check_size(text: str, place: str) -> None:

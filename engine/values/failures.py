@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from engine.values.codec import Codec
+from engine.values.codec import Codec, type_hints
 
 
 @typing.dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
@@ -44,7 +44,7 @@ class Failure(Exception):
     def _fields_model(cls) -> type[BaseModel]:
         if cls._model is None:
             # Built at first use: only then can annotations name what a module defines further down.
-            hints = typing.get_type_hints(cls, include_extras=True)
+            hints = type_hints(cls, f"failure {cls.__name__}")
             fields = {
                 name: (hint, getattr(cls, name, ...))
                 for name, hint in hints.items()
@@ -86,6 +86,12 @@ class Failure(Exception):
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
     __hash__ = Exception.__hash__
+
+
+def check_fields(kind: type[Failure]) -> None:
+    """Build how a class of failures is stored. Raises TypeError, or what pydantic raises, if its annotations can't be
+    resolved or stored."""
+    kind._fields_codec()
 
 
 class ChildStopped(Failure):

@@ -127,7 +127,12 @@ async def test_every_function_runs(listener: None, host: WorkerHost) -> None:
     await host.feed()
     await host.sweep()
     assert (await host.http("GET", "/executions?status=running")).body["executions"]
-    assert (await host.http("GET", "/health")).body == {"status": "ok", "overdueSeconds": 0.0, "stuck": {}}
+    assert (await host.http("GET", "/health")).body == {
+        "status": "ok",
+        "overdueSeconds": 0.0,
+        "stuck": {},
+        "leftAlone": {},
+    }
     assert (await host.http("POST", f"{place}/resume")).status == 202
     given = (await host.http("GET", f"{place}/deferreds/approval/token")).body
     answer = {"approved": True, "by": "Grace"}

@@ -268,12 +268,3 @@ async def test_fifty_deferreds_under_a_clock_that_stands() -> None:
             await env.complete(id, approval[key], key)
         await env.settle()
         assert (await env.status(id)).value() == keys
-
-
-@pytest.mark.parametrize("kind", [Deferred, Channel])
-def test_a_name_means_one_type(kind: Any) -> None:
-    """Declared again with another type: an error; with the same, fine."""
-    kind("outside.declared", int)
-    kind("outside.declared", int)
-    with pytest.raises(ValueError, match="declared twice"):
-        kind("outside.declared", str)

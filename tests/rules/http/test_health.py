@@ -12,6 +12,8 @@ from engine.boundary.health import LATE
 from engine.boundary.http import health
 from engine.testing import Environment
 
+WELL = {"status": "ok", "overdueSeconds": 0, "stuck": {}, "leftAlone": {}}
+
 answer = Deferred("health.answer", str)
 
 
@@ -35,11 +37,11 @@ async def told(env: Environment) -> dict[str, Any]:
 async def test_nothing_to_do_is_ok() -> None:
     """An execution that waits for the outside, and one that the next sweep will take."""
     async with Environment([health_waits, health_stuck]) as env:
-        assert await told(env) == {"status": "ok", "overdueSeconds": 0, "stuck": {}}
+        assert await told(env) == WELL
         await env.drive(await env.start(health_waits))
         await env.start(health_waits)
         env.clock.advance(env.settings.sweep_new_after)
-        assert await told(env) == {"status": "ok", "overdueSeconds": 0, "stuck": {}}
+        assert await told(env) == WELL
 
 
 async def test_what_is_late_wants_attention() -> None:
@@ -47,7 +49,7 @@ async def test_what_is_late_wants_attention() -> None:
     async with Environment([health_waits, health_stuck]) as env:
         await env.start(health_waits)
         env.clock.advance(env.settings.sweep_new_after + LATE)
-        assert await told(env) == {"status": "attention", "overdueSeconds": LATE.total_seconds(), "stuck": {}}
+        assert await told(env) == {**WELL, "status": "attention", "overdueSeconds": LATE.total_seconds()}
         await env.worker.sweep()
         assert (await told(env))["status"] == "ok"
 
@@ -57,7 +59,7 @@ async def test_what_waits_for_a_person_wants_attention() -> None:
     async with Environment([health_waits, health_stuck]) as env:
         ids = [await env.start(health_stuck) for _ in range(3)]
         await env.settle()
-        assert await told(env) == {"status": "attention", "overdueSeconds": 0, "stuck": {"Stuck": 3}}
+        assert await told(env) == {**WELL, "status": "attention", "stuck": {"Stuck": 3}}
         for id in ids:
             await env.client.terminate(id)
-        assert await told(env) == {"status": "ok", "overdueSeconds": 0, "stuck": {}}
+        assert await told(env) == WELL

@@ -150,7 +150,7 @@ async def test_code_that_swallows_everything_never_meets_an_error_of_the_store(m
 
 async def test_errors_of_the_store_reach_a_client_as_such() -> None:
     """L8: whoever asks is told that it isn't known what happened."""
-    async with Environment([lost_everything]) as env:
+    async with Environment([lost_everything, lost_child]) as env:
         id = await env.start(lost_everything)
 
         async def lose(call: Call) -> None:

@@ -1,0 +1,273 @@
+"""What the code of workflows can reach: the one walk over an app's functions, and the objects that they name.
+
+Rules:
+1. The walk begins at workflows. It follows the names that a function's code loads, also in functions inside of it:
+   globals, closures, attributes of modules, imports. It follows default arguments, wrapped functions, partials, bound
+   methods, and what containers hold.
+2. A member of an instance, of a class, or of a module that is passed around counts once some code that was reached
+   names such an attribute.
+3. The walk ends at activities: what an activity does is no part of a workflow.
+4. The walk stays in the app's own modules. It enters neither the standard library, nor the engine, nor an installed
+   package, unless one of the workflows is defined there.
+5. Each object is looked at once.
+6. What stands at the module level of the modules that were visited is found as well, without following any code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import CellType, FunctionType, MappingProxyType, MethodType, ModuleType
+from typing import Any
+
+from engine.core.bytecode import Import, names_of
+from engine.core.declarations import Activity, Channel, Deferred, Workflow, plain
+from engine.core.own_modules import OwnModules
+from engine.values.failures import Failure
+
+MISSING: Any = object()
+"""Stands for a name that can't be told from outside of the running code."""
+
+_ATOMS = frozenset({str, bytes, bytearray, int, float, complex, bool, type(None), type(Ellipsis), range})
+_CONTAINERS = (list, tuple, set, frozenset, deque)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A declaration, or the class of a Failure. `within`: the function whose code names it, if one does."""
+
+    value: Any
+    within: FunctionType | None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What the walk found.
+
+    functions: the app's own functions that workflows run, in the order in which they were found.
+    named: what their code names.
+    beside: what else stands in the modules and objects that were visited.
+    """
+
+    functions: tuple[FunctionType, ...]
+    named: tuple[Found, ...]
+    beside: tuple[Found, ...]
+
+
+def reach(workflows: Iterable[Workflow[Any, Any]], into_children: bool = True) -> Reached:
+    """Walk from these workflows; `into_children`: also through those that they call."""
+    walk = _Walk(list(workflows), into_children)
+    walk.run()
+    return Reached(tuple(walk.functions), tuple(walk.named), tuple(walk.beside()))
+
+
+def value_of(function: FunctionType, name: str, attributes: Iterable[str] = ()) -> Any:
+    """What `name.attribute…` is in the code of a function, as far as it leads through modules. MISSING if that can't be
+    told."""
+    value = _closure(function).get(name, MISSING)
+    if value is MISSING and name not in (*function.__code__.co_varnames, *function.__code__.co_cellvars):
+        value = function.__globals__.get(name, MISSING)
+    for attribute in attributes:
+        if not _is(value, ModuleType):
+            return MISSING
+        value = vars(value).get(attribute, MISSING)
+    return value
+
+
+class _Walk:
+    def __init__(self, workflows: list[Workflow[Any, Any]], into_children: bool) -> None:
+        self.functions: list[FunctionType] = []
+        self.named: list[Found] = []
+        self._roots = {id(workflow) for workflow in workflows}
+        self._into_children = into_children
+        self._own = OwnModules(workflow.function.__module__ for workflow in workflows)
+        self._waiting: list[tuple[Any, FunctionType | None]] = [(workflow, None) for workflow in reversed(workflows)]
+        self._seen: dict[int, Any] = {}
+        """By id. The objects are kept, so that no id is used twice."""
+        self._attributes: set[str] = set()
+        """Those that code names."""
+        self._members: dict[str, list[tuple[Any, FunctionType | None]]] = {}
+        """Members of what was reached, by names that no code has used yet."""
+        self._modules: dict[int, dict[str, Any]] = {}
+        """The globals of the modules that were visited."""
+
+    def run(self) -> None:
+        while self._waiting:
+            value, within = self._waiting.pop()
+            if self._is_new(value):
+                self._waiting += [(part, within) for part in reversed(self._look_at(value, within))]
+
+    def beside(self) -> Iterator[Found]:
+        """Declarations at module level, in containers and objects there, and in members that no code names."""
+        waiting = [value for module in self._modules.values() for value in module.values()]
+        waiting += [value for members in self._members.values() for value, _ in members]
+        while waiting:
+            value = waiting.pop()
+            if not self._is_new(value) or _is(value, Workflow | ModuleType | FunctionType):
+                continue
+            if _is(value, Activity | Deferred | Channel) or self._is_failure(value):
+                yield Found(value, None)
+            elif not _is(value, type):
+                waiting += _parts(value)
+                if self._own.has_class(type(value)):
+                    waiting += [member for _, member in _members(value)]
+
+    def _is_new(self, value: Any) -> bool:
+        if type(value) in _ATOMS or id(value) in self._seen:
+            return False
+        self._seen[id(value)] = value
+        return True
+
+    def _is_failure(self, value: Any) -> bool:
+        return _is(value, type) and issubclass(value, Failure) and self._own.has_class(value)
+
+    def _look_at(self, value: Any, within: FunctionType | None) -> list[Any]:
+        """Note what was found. Returns what to look at next."""
+        kind = type(value)
+        if issubclass(kind, Activity | Deferred | Channel | Workflow):
+            self.named.append(Found(value, within))
+            return self._look_at_declaration(value)
+        if issubclass(kind, FunctionType):
+            self._read(value)
+            return [*_closure(value).values(), *_defaults(value), *_parts(value)]
+        if issubclass(kind, ModuleType):
+            if self._own.has_module(value):
+                self._visit(vars(value))
+                self._offer(vars(value).items(), within)
+            return []
+        if issubclass(kind, type):
+            return self._look_at_class(value, within) if self._own.has_class(value) else []
+        if self._own.has_class(kind):
+            self._offer(_members(value), within)
+            return [kind, *_parts(value)]
+        return _parts(value)
+
+    def _look_at_declaration(self, value: Any) -> list[Any]:
+        if _is(value, Workflow):
+            return [value.function] if self._into_children or id(value) in self._roots else []
+        if _is(value, Activity):
+            self._visit(getattr(inspect.unwrap(plain(value.function)), "__globals__", {}))
+            return list(value.raises)
+        return []
+
+    def _look_at_class(self, value: type, within: FunctionType | None) -> list[Any]:
+        if self._is_failure(value):
+            self.named.append(Found(value, within))
+        self._offer(((name, member) for name, member in vars(value).items() if not name.startswith("__")), within)
+        # `__init__`, `__call__` and their like are called without a name.
+        implicit = [member for name, member in vars(value).items() if name.startswith("__")]
+        return [*value.__bases__, *(member for member in implicit if _is(member, FunctionType))]
+
+    def _offer(self, members: Iterable[tuple[str, Any]], within: FunctionType | None) -> None:
+        for name, member in list(members):
+            if name in self._attributes:
+                self._waiting.append((member, within))
+            elif type(member) not in _ATOMS:
+                self._members.setdefault(name, []).append((member, within))
+
+    def _read(self, function: FunctionType) -> None:
+        """Follow the names in a function's own code."""
+        if not self._own.has_function(function):
+            return
+        self.functions.append(function)
+        self._visit(function.__globals__)
+        names = names_of(function.__code__)
+        for attribute in sorted(names.attributes - self._attributes):
+            self._attributes.add(attribute)
+            self._waiting += self._members.pop(attribute, [])
+        loaded = [(self._load(function, root, attributes), function) for root, *attributes in names.chains]
+        loaded += [(value, function) for each in names.imports for value in self._import(each, function)]
+        self._waiting += reversed(loaded)
+
+    def _load(self, function: FunctionType, root: str, attributes: list[str]) -> Any:
+        value: Any = _closure(function).get(root, function.__globals__.get(root))
+        for attribute in attributes:
+            if _is(value, ModuleType) and self._own.has_module(value):
+                self._visit(vars(value))
+                value = vars(value).get(attribute)
+            elif _is(value, Workflow | Activity) and attribute == "function":
+                value = value.function
+            else:
+                break
+        return value
+
+    def _import(self, wanted: Import, function: FunctionType) -> list[Any]:
+        """What an import inside of a function brings, of the app's own modules. The app has to import it some time: it
+        does so here, if nothing has yet."""
+        package = function.__globals__.get("__package__") or ""
+        try:
+            name = importlib.util.resolve_name("." * wanted.dots + wanted.module, package)
+            if not self._own.has_name(name):
+                return []
+            module = importlib.import_module(name)
+        except Exception:  # noqa: BLE001 - what can't be imported yet says so when the code runs
+            return []
+        if not wanted.names:
+            return [sys.modules[name.partition(".")[0]], module]
+        self._visit(vars(module))
+        here = [each for each in wanted.names if each in vars(module)]
+        below = [Import(0, f"{name}.{each}", ()) for each in wanted.names if each not in vars(module)]
+        return [*(vars(module)[each] for each in here), *(v for each in below for v in self._import(each, function))]
+
+    def _visit(self, module: dict[str, Any]) -> None:
+        if self._own.has(module.get("__name__"), module.get("__file__")):
+            self._modules[id(module)] = module
+
+
+def _is(value: Any, kinds: Any) -> bool:
+    """As isinstance, which would ask a proxy for the class of what it stands for."""
+    return issubclass(type(value), kinds)
+
+
+def _closure(function: FunctionType) -> dict[str, Any]:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return {name: content for name, cell in cells if (content := _content(cell)) is not MISSING}
+
+
+def _defaults(function: FunctionType) -> list[Any]:
+    return [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing was assigned yet
+        return MISSING
+
+
+def _parts(value: Any) -> list[Any]:
+    """What a container holds, or what an object around a function stands around."""
+    kind = type(value)
+    if issubclass(kind, dict | MappingProxyType):
+        return [*value.keys(), *value.values()]
+    if issubclass(kind, _CONTAINERS):
+        return list(value)
+    if issubclass(kind, functools.partial | functools.partialmethod):
+        return [value.func, *value.args, *value.keywords.values()]
+    if issubclass(kind, MethodType):
+        return [value.__func__, value.__self__]
+    if issubclass(kind, property):
+        return [value.fget, value.fset]
+    if issubclass(kind, functools.cached_property):
+        return [value.func]
+    if issubclass(kind, staticmethod | classmethod):
+        return [value.__func__]
+    # What a decorator made of a function says which one it was.
+    return [inspect.getattr_static(value, "__wrapped__", None)] if callable(value) else []
+
+
+def _members(value: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes that an instance itself holds, in its dictionary or in slots."""
+    yield from list(getattr(value, "__dict__", {}).items())
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if _is(slots, str) else slots:
+            with contextlib.suppress(AttributeError):
+                yield name, object.__getattribute__(value, name)

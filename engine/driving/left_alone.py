@@ -1,0 +1,19 @@
+"""Executions that an app doesn't drive, because it can't."""
+
+from __future__ import annotations
+
+from engine.core.registry import Registry
+from engine.store.documents import Execution
+
+
+def why_left_alone(execution: Execution, registry: Registry) -> str | None:
+    """Why an app with this registry doesn't drive an execution that hasn't ended. None if it does, or if another app on
+    the same store does."""
+    if execution.is_complete:
+        return None
+    if execution.is_of_later_engine:
+        flags = ", ".join(execution.logic_flags) or "none"
+        return f"a later version of the engine wrote it (schema {execution.schema_version}, logic flags: {flags})"
+    if not registry.knows(execution.workflow, execution.version):
+        return f"this deployment lacks workflow {execution.workflow!r} version {execution.version!r}"
+    return None
