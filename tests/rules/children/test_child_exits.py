@@ -75,33 +75,6 @@ async def test_a_parents_end_reaches_every_level(workflow: Workflow[Any, Any]) -
     await everywhere(ALL, journal, scenario, limit=100)
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("level", [0, 1, 2])
-async def test_an_interrupt_while_a_child_is_only_just_being_created(moment: str, level: int) -> None:
-    """E2, E4: the root is interrupted around the creation of its child, of its grandchild, of the second of these."""
-
-    async def scenario(env: Environment) -> None:
-        top = await env.start(root, "k", key="top")
-        created: list[str] = []
-
-        async def interrupt(call: Call) -> None:
-            if call.method == "create" and (call.arguments[0].execution_id not in created):
-                created.append(call.arguments[0].execution_id)
-                if len(created) == level + 1:
-                    env.worker.notify(await env.store.inner.interrupt(top, env.clock.now()))
-
-        setattr(env.store, moment, interrupt)
-        assert (await env.finish(top)).outcome == "interrupted"
-        await rest(env)
-        assert {e.outcome for e in await executions(env)} == {"interrupted"}
-        await assert_at_rest(env)
-
-    journal.clear()
-    async with Environment(ALL) as env:
-        await scenario(env)
-        await assert_replays(env)
-
-
 async def test_an_interrupt_overtakes_the_creation_of_a_child() -> None:
     """E4: it has been delivered and recorded, and only then does the child's creation land: it is interrupted still."""
     async with Environment(ALL) as env:
@@ -152,21 +125,6 @@ async def test_an_interrupt_at_any_store_call_of_a_parent(workflow: Workflow[Any
                 assert {e.outcome for e in await executions(env)} == {"interrupted"}
                 await assert_at_rest(env)
                 await assert_replays(env)
-
-
-async def test_a_parents_interrupt_survives_every_crash() -> None:
-    """E4: interrupted before anything was driven, or as it waits: at every store call of either."""
-
-    async def scenario(env: Environment) -> None:
-        top = await env.start(then_acts, "k", key="top")
-        await rest(env)
-        await env.client.interrupt(top)
-        assert (await env.finish(top)).outcome == "interrupted"
-        await rest(env)
-        assert (await only(env, leaf)).outcome == "interrupted"
-        assert set(journal.effects) == {"leaf k cleaned"}
-
-    await everywhere(ALL, journal, scenario)
 
 
 async def test_a_child_that_is_given_up_is_interrupted() -> None:

@@ -313,20 +313,3 @@ def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     """F1, F3: where it is declared."""
     with pytest.raises(ValueError, match=r"at least 1|must hold|is a timedelta, not"):
         Retry(**wrong)
-
-
-async def test_a_workflow_that_is_taken_away_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    """I4: a later deployment lacks it: no claim is burnt, others go on, one line says so; brought back, it ends."""
-    async with Environment(ALL) as env:
-        id = await env.start(retries, 1)
-        await env.settle()
-        suspended = await env.store.inner.read(id)
-        env.deploy([catches])
-        for _ in range(50):
-            env.clock.advance(timedelta(minutes=1))
-            await env.worker.sweep()
-        assert await env.store.inner.read(id) == suspended
-        assert len([r for r in caplog.records if "left alone" in r.message]) == 1
-        assert (await env.run(catches, "exit")).value()[0] == "SystemExit"
-        env.deploy(ALL)
-        assert (await env.finish(id)).value() == "well"

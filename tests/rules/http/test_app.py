@@ -18,9 +18,6 @@ import pytest
 from azure.functions.meta import Datum
 from azure.functions.timer import TimerRequest
 
-from engine.store.base import Filter, Store
-from engine.store.documents import Execution
-
 ORDER = {
     "id": "order-7",
     "customer": "Ada",
@@ -165,33 +162,6 @@ async def test_every_other_route(app: App) -> None:
     for id in ids:
         assert (await app.call("purge", id=id))[:2] == (204, None)
         assert (await app.call("poll", id=id))[0] == 404
-
-
-async def test_a_batch_with_poison_in_it(app: App) -> None:
-    """L2: what is not ours, lacks a field, has a wrong type, or is from a later schema, between two good ones; also as
-    the batch's only documents. It never raises, and the good ones advance."""
-    for number in range(2):
-        await app.call("start", ORDER | {"id": f"order-{number}"}, name="fulfil")
-    store = app.module.runtime.store
-    page = [e.to_document() | {"_etag": e.etag} for e in await everything(store)]
-    poison: list[Any] = [
-        {"id": "not-ours", "x": 1},
-        {"id": "exec"},
-        {**page[0], "executionId": "f" * 32, "leaseExpiresAt": 5},
-        {**page[0], "executionId": "e" * 32, "schema": 99},
-        {**page[0], "executionId": "d" * 32, "padding": "x" * 1_900_000},
-        {**page[0], "executionId": "c" * 32, "workflow": "gone"},
-        {"id": "history::00000000", "executionId": "b" * 32, "events": []},
-    ]
-    for documents in (poison, [page[0], *poison, page[1]]):
-        batch = func.DocumentList([func.Document.from_dict(document) for document in documents])
-        assert await app.functions["drive_changes"](batch) is None
-    assert all(e.suspended for e in await everything(store))
-    assert len(app.effects()) == 4
-
-
-async def everything(store: Store) -> list[Execution]:
-    return list((await store.list(Filter(), 100)).executions)
 
 
 def test_what_the_platform_reads_of_the_app(app: App) -> None:

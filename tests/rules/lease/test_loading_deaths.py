@@ -30,13 +30,6 @@ async def loading_three() -> list[str]:
 
 
 @workflow
-async def loading_many() -> int:
-    for number in range(4 * MAX_CLAIMS):
-        await echo(str(number))
-    return len(ledger.ran)
-
-
-@workflow
 async def loading_waits() -> str:
     return await loading_answer + await echo("b")
 
@@ -215,25 +208,6 @@ async def test_code_that_kills_its_process_is_run_a_set_number_of_times(
         await check_history(env, id)
 
 
-async def test_progress_between_the_deaths_is_no_poison() -> None:
-    """Four times as many drivers die as are allowed to, each after a step was recorded: nobody is at fault."""
-    ledger.ran.clear()
-    async with Environment([loading_many]) as env:
-        id = await env.start(loading_many)
-
-        def after_a_step(process: Process, id: str) -> None:
-            process.store.after = _killer(
-                process, id, lambda call: call.method == "append" and "takeover" not in str(call.arguments)
-            )
-
-        for _ in range(4 * MAX_CLAIMS - 1):
-            await _drive(env, id, after_a_step)
-            assert not (await _read(env, id)).suspended
-        await _drive(env, id, nowhere)
-        assert (await env.status(id)).value() == 4 * MAX_CLAIMS
-        await check_history(env, id)
-
-
 async def test_the_count_is_set_back_before_the_next_step_starts() -> None:
     """A driver that finds progress behind too many claims writes so first, also where a signal changes the document
     under its hands."""
@@ -252,27 +226,6 @@ async def test_the_count_is_set_back_before_the_next_step_starts() -> None:
         freezer.thaw.set()
         await driving
         assert (await env.status(id)).value() == ["a", "b", "c"]
-
-
-async def test_signals_neither_load_nor_count_against_what_is_quarantined() -> None:
-    """Each is kept; the cause stays what it was, and so does the number of deaths in it."""
-    ledger.ran.clear()
-    async with Environment([loading_waits]) as env:
-        id = await env.start(loading_waits)
-        await env.drive(id)
-        await env.client.resume(id)
-        await _drive_until_it_rests(env, id, in_the_load)
-        cause = (await _read(env, id)).cause
-        for name in "abc":
-            await env.client.resolve(id, loading_answer[name], name)
-            process = await _drive(env, id, in_the_load)
-            assert process.store.count("load") == 0
-            after = await _read(env, id)
-            assert (after.suspended, after.cause and after.cause.message) == (True, cause and cause.message)
-        await env.complete(id, loading_answer, "a")
-        await env.client.resume(id)
-        await _drive(env, id, nowhere)
-        assert (await env.status(id)).value() == "ab"
 
 
 async def test_a_signal_that_comes_as_it_is_quarantined_does_not_load_it() -> None:

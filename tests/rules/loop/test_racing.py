@@ -2,7 +2,7 @@
 
 import asyncio
 
-from engine import ActivityError, Deferred, activity, workflow
+from engine import ActivityError, Deferred, workflow
 from engine.testing import Environment
 from tests.support.recovery import Scenario, completes, survives_crashes
 from tests.support.steps import chain, fail, hang, lag, say
@@ -141,11 +141,6 @@ async def shielded() -> list[str]:
     except TimeoutError:
         trace.append("gave up")
     return [*trace, str(inner.done()), await inner]
-
-
-@activity
-def slow_in_a_thread(text: str) -> str:
-    return text
 
 
 async def test_the_first_to_end_is_the_first_ever_after() -> None:

@@ -99,20 +99,6 @@ BAD: dict[str, Any] = {
 LEFT_ALONE = {kind for kind in BAD if kind != "1.9 MB of a good one"}
 
 
-async def test_a_batch_of_good_and_bad_documents_advances_the_good_ones(caplog: pytest.LogCaptureFixture) -> None:
-    """L2: [good, not ours, missing field, wrong type, future schema, 1.9 MB, …, good]."""
-    async with Environment([batches_good]) as env:
-        first, last = await env.start(batches_good), await env.start(batches_good)
-        victim = (await fed(env, await env.start(batches_good)))[0]
-        bad = [make(victim) for make in BAD.values()]
-        batch = [*await fed(env, first), *bad, *await fed(env, last)]
-        with caplog.at_level(logging.WARNING, "engine"):
-            await env.worker.drive_changes(batch)
-        assert (await env.status(first)).value() == (await env.status(last)).value() == "good"
-        assert victim["executionId"] in caplog.text
-        assert "workflow: Field required" in caplog.text
-
-
 @pytest.mark.parametrize("kind", BAD)
 async def test_a_bad_document_in_the_feed_changes_nothing(kind: str) -> None:
     """L2: alone in a batch: no error that would have the batch given again, and no write where it isn't ours."""

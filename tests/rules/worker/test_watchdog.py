@@ -198,15 +198,6 @@ async def test_a_blocked_loop_is_reported_while_it_is_blocked() -> None:
         assert f"blocked by activity watched_blocks (step {step} of execution {id}) at {place}\n" in text
 
 
-async def test_a_workflow_that_computes_is_reported() -> None:
-    async with Environment([watched_computes], settings=WATCHED) as env:
-        Code.run = lambda: barks.heard.wait(20)
-        id = await env.start(watched_computes)
-        assert await _value(env, id) is True
-    assert len(barks.texts) == 1
-    assert f"the code of workflow watched_computes (execution {id})" in barks.texts[0]
-
-
 class Patience(Watchdog):
     """Does what a test says each time that it has waited for the loop. `waits`: how often that was."""
 
@@ -288,27 +279,11 @@ async def test_a_blocking_sync_activity_is_nobodys_trouble(monkeypatch: pytest.M
     assert barks.texts == []
 
 
-@workflow
-async def watched_does_nothing() -> None:
-    return None
-
-
 async def test_it_is_off_in_tests() -> None:
     """An environment has its own time: the machine's means nothing in it."""
     async with Environment([watched_computes]) as env:
         Code.run = lambda: watchdogs() == []
         assert await _value(env, await env.start(watched_computes)) is True
-
-
-async def test_its_thread_ends_with_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At once, also where it would have waited for long."""
-    Thread.looked = threading.Event()
-    Patience.waits, Patience.then = [], lambda *_: Thread.looked.set()
-    monkeypatch.setattr("engine.driving.worker.Watchdog", Patience)
-    async with Environment([watched_uses_a_thread], settings=replace(WATCHED, blocked_after=timedelta(days=1))) as env:
-        assert await _value(env, await env.start(watched_uses_a_thread)) is True
-        assert len(watchdogs()) == 1, "it pauses for half a day"
-    assert watchdogs() == []
 
 
 async def test_its_thread_ends_when_nothing_is_driven_and_comes_back() -> None:

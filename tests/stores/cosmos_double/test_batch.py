@@ -12,7 +12,7 @@ from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosHttpRespons
 
 from tests.cosmos_double import CosmosDouble
 
-from .support import BATCH, DOCS, Raw, bare
+from .support import BATCH, DOCS, Raw
 
 
 def item(item_id: str, **properties: Any) -> dict[str, Any]:
@@ -39,13 +39,6 @@ async def test_every_operation_in_one_transaction(work: ContainerProxy, double: 
     assert all(result["requestCharge"] > 0 for result in results)
     stored = double.container("app", "work").documents("p")
     assert {document["id"]: document.get("n") for document in stored} == {"new": 1, "kept": 4}
-
-
-async def test_a_batch_commits_once(work: ContainerProxy, double: CosmosDouble):
-    """All items of a transaction share an LSN, and it is one step of the session token."""
-    before = double.container("app", "work").live_range("0").lsn
-    results = await work.execute_item_batch([("create", (item("a"),)), ("create", (item("b"),))], "p")
-    assert results.get_response_headers()["x-ms-session-token"] == f"0:-1#{before + 1}"
 
 
 @pytest.mark.parametrize(
@@ -81,16 +74,6 @@ async def test_one_failure_fails_all(work: ContainerProxy, double: CosmosDouble,
     assert double.container("app", "work").documents() == before
     assert double.container("app", "work").live_range("0").lsn == lsn
     assert double.log.count(kind="batch", status=207) == 1
-
-
-async def test_steps_see_the_steps_before_them(work: ContainerProxy):
-    with pytest.raises(CosmosBatchOperationError) as caught:
-        await work.execute_item_batch([("create", (item("a"),)), ("create", (item("a"),))], "p")
-    assert [r["statusCode"] for r in caught.value.operation_responses] == [424, 409]
-    results = await work.execute_item_batch(
-        [("create", (item("a"),)), ("delete", ("a",)), ("create", (item("a", n=2),)), ("read", ("a",))], "p"
-    )
-    assert bare(results[3]["resourceBody"]) == item("a", n=2)
 
 
 async def test_a_hundred_operations_at_most(work: ContainerProxy):

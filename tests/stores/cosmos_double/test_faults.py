@@ -1,13 +1,9 @@
 """Faults: what a rule matches, when it acts, what the client and the state see of it."""
 
-import asyncio
-
 import aiohttp
 import pytest
-from azure.cosmos.aio import ContainerProxy, CosmosClient
-from azure.cosmos.exceptions import CosmosResourceExistsError
 
-from tests.cosmos_double import Answer, Call, CosmosDouble, CosmosError, Cut, Drop, Hold, ShortPage
+from tests.cosmos_double import Answer, Call, CosmosDouble, CosmosError, Cut, Drop, ShortPage
 
 from .support import DOCS, Raw, ids
 
@@ -52,12 +48,6 @@ async def test_answers(raw: Raw, double: CosmosDouble, action: Answer, status: i
         assert "boom" in reply.message
 
 
-async def test_the_sdk_waits_out_throttling(work: ContainerProxy, double: CosmosDouble):
-    double.faults.add(Answer(429, retry_after_ms=1), kind="batch", times=3)
-    await work.execute_item_batch([("create", (ITEM,))], "p")
-    assert [entry.status for entry in double.log.select(kind="batch")] == [429, 429, 429, 200]
-
-
 async def test_a_drop_before_and_after_the_effect(raw: Raw, double: CosmosDouble):
     double.faults.add(Drop(), kind="item")
     double.faults.add(Drop(after_effect=True), kind="item", nth=2)
@@ -74,34 +64,6 @@ async def test_an_answer_that_breaks_off(raw: Raw, double: CosmosDouble):
         await raw.send("POST", DOCS, ITEM, pk="p")
     assert ids(double.container("app", "work").documents()) == ["a"]
     assert (await raw.send("GET", f"{DOCS}/a", pk="p")).status == 200
-
-
-async def test_the_sdk_sends_a_lost_write_again(work: ContainerProxy, double: CosmosDouble):
-    """Pins azure-cosmos 4.17: a create whose answer was lost is re-sent and finds its own first try."""
-    double.faults.add(Drop(after_effect=True), kind="item", operation="create")
-    with pytest.raises(CosmosResourceExistsError):
-        await work.create_item(ITEM)
-    assert double.log.count(operation="create") == 2
-    assert ids(double.container("app", "work").documents()) == ["a"]
-
-
-async def test_a_delay_beyond_the_clients_patience(double: CosmosDouble):
-    """The client gives up; the request is carried out all the same."""
-    async with CosmosClient(double.endpoint, double.key, read_timeout=0.05, retry_connect=0, retry_read=0) as client:
-        work = client.get_database_client("app").get_container_client("work")
-        await work.read()
-        hold = Hold()
-        done = asyncio.Event()
-        double.faults.add(hold, kind="item", times=None)
-        double.faults.add(Call(lambda request: done.set(), after_effect=True), kind="item")
-        task = asyncio.create_task(work.create_item(ITEM))
-        await hold.arrived.wait()
-        with pytest.raises(Exception, match=r"(?i)timeout"):
-            await task
-        assert double.container("app", "work").documents() == []
-        hold.release.set()
-        await done.wait()
-        assert ids(double.container("app", "work").documents()) == ["a"]
 
 
 async def test_call_runs_code_of_the_test(raw: Raw, double: CosmosDouble):
@@ -129,16 +91,6 @@ async def test_rules_count_what_they_match(raw: Raw, double: CosmosDouble):
     statuses = [(await raw.send("POST", DOCS, {"id": str(n), "pk": "p", "n": n}, pk="p")).status for n in range(10)]
     assert statuses == [201, 201, 500, 201, 500, 201, 201, 201, 201, 201]
     assert (rule.seen, rule.fired) == (5, 2)
-
-
-async def test_rules_that_never_fired_are_found(raw: Raw, double: CosmosDouble):
-    never = double.faults.add(Answer(500), kind="batch")
-    double.faults.add(Answer(500), kind="item", times=None)
-    for _ in range(3):
-        assert (await raw.send("GET", f"{DOCS}/a", pk="p")).status == 500
-    assert double.faults.unfired() == [never]
-    double.faults.clear()
-    assert (await raw.send("GET", f"{DOCS}/a", pk="p")).status == 404
 
 
 async def test_a_predicate_sees_what_the_request_is_about(raw: Raw, double: CosmosDouble):

@@ -35,13 +35,6 @@ async def test_from_the_beginning_in_the_order_of_change(work: ContainerProxy):
     assert found[0]["_lsn"] < found[1]["_lsn"]
 
 
-async def test_every_range_is_read(work: ContainerProxy):
-    for number in range(12):
-        await put(work, f"i{number}", pk=f"p{number}")
-    found = await names(work.query_items_change_feed(start_time="Beginning", max_item_count=2))
-    assert sorted(found) == sorted(f"i{number}" for number in range(12))
-
-
 async def test_a_reader_goes_on_where_it_stopped(work: ContainerProxy):
     await put(work, "a", "b")
     feed_ranges = await collect(work.read_feed_ranges())
@@ -104,18 +97,6 @@ async def test_items_of_a_transaction_are_not_parted(work: ContainerProxy, raw: 
     assert len({item["_lsn"] for item in first.json["Documents"]}) == 1
     second = await raw.send("GET", DOCS, pk="p", If_None_Match=first.headers["etag"], **options)
     assert [item["id"] for item in second.json["Documents"]] == ["d"]
-
-
-async def test_a_failed_batch_leaves_no_trace(work: ContainerProxy, raw: Raw):
-    await raw.send(
-        "POST",
-        DOCS,
-        [{"operationType": "Create", "resourceBody": {"id": "a", "pk": "p"}}, {"operationType": "Read", "id": "x"}],
-        pk="p",
-        x_ms_cosmos_is_batch_request="True",
-        x_ms_cosmos_batch_atomic="True",
-    )
-    assert await names(work.query_items_change_feed(start_time="Beginning")) == []
 
 
 async def test_what_is_no_feed_request_is_refused(raw: Raw):

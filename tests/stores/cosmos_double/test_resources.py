@@ -1,7 +1,6 @@
 """Account, databases, containers, their definitions."""
 
 import pytest
-from azure.cosmos.aio import CosmosClient
 
 from tests.cosmos_double import CosmosDouble
 
@@ -17,13 +16,6 @@ async def test_the_account_names_this_endpoint_and_its_consistency(raw: Raw, dou
         assert [location["databaseAccountEndpoint"] for location in account[locations]] == [double.endpoint]
     assert account["userConsistencyPolicy"]["defaultConsistencyLevel"] == "Session"
     assert account["enableMultipleWriteLocations"] is False
-
-
-async def test_what_is_not_there_is_404_with_the_sub_status_of_the_owner(raw: Raw):
-    for path in ("/dbs/none/colls/work/docs/a", "/dbs/app/colls/none/docs/a"):
-        reply = await raw.send("GET", path, pk="p")
-        assert (reply.status, reply.substatus) == (404, 1003)
-        assert reply.json["code"] == "NotFound"
 
 
 @pytest.mark.parametrize(
@@ -56,17 +48,6 @@ async def test_paths_and_methods_that_do_not_exist_are_refused(raw: Raw):
     assert (await raw.send("GET", "/apps/x")).status == 400
     assert (await raw.send("GET", "/dbs/app/colls/work/sprocs")).status == 400
     assert (await raw.send("PUT", "/dbs/app/colls/work/docs", {"id": "a"}, pk="p")).status == 405
-
-
-async def test_a_recreated_container_is_noticed_by_its_rid(client: CosmosClient, double: CosmosDouble):
-    """The SDK names the rid that it means; another is 400 with sub-status 1024, and the SDK reads the new one."""
-    work = client.get_database_client("app").get_container_client("work")
-    await work.create_item({"id": "a", "pk": "p"})
-    del double.account.databases["app"].containers["work"]
-    double.add_container("app", "work")
-    await work.create_item({"id": "a", "pk": "p"})
-    refused = double.log.select(kind="item", status=400)
-    assert [entry.substatus for entry in refused] == [1024]
 
 
 async def test_errors_have_the_shape_of_the_service(raw: Raw):

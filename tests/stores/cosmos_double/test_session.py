@@ -6,7 +6,7 @@ from azure.cosmos.exceptions import CosmosResourceNotFoundError
 
 from tests.cosmos_double import CosmosDouble, StaleRead
 
-from .support import DOCS, Raw, collect
+from .support import DOCS, Raw
 
 
 async def write(raw: Raw, n: int, pk: str = "p") -> str:
@@ -68,26 +68,6 @@ async def test_a_token_from_the_future_is_not_available_yet(raw: Raw):
     reply = await raw.send("GET", f"{DOCS}/a", pk="p", x_ms_session_token=ahead)
     assert (reply.status, reply.substatus) == (404, 1002)
     assert (await raw.send("GET", f"{DOCS}/a", pk="p", x_ms_session_token="nonsense")).status == 400
-
-
-async def test_a_parents_token_holds_on_its_children(raw: Raw, double: CosmosDouble):
-    await write(raw, 1)
-    token = await write(raw, 2)
-    double.container("app", "work").split()
-    double.faults.add(StaleRead(behind=1), times=None)
-    assert (await raw.send("GET", f"{DOCS}/a", pk="p")).json["n"] == 1
-    assert (await raw.send("GET", f"{DOCS}/a", pk="p", x_ms_session_token=token)).json["n"] == 2
-
-
-async def test_a_client_reads_its_own_writes_another_may_not(work: ContainerProxy, double: CosmosDouble):
-    await work.create_item({"id": "a", "pk": "p", "n": 1})
-    await work.replace_item("a", {"id": "a", "pk": "p", "n": 2})
-    double.faults.add(StaleRead(behind=1), times=None)
-    assert (await work.read_item("a", "p"))["n"] == 2
-    assert [item["n"] for item in await collect(work.query_items("SELECT * FROM c", partition_key="p"))] == [2]
-    async with CosmosClient(double.endpoint, double.key) as other:
-        stranger = other.get_database_client("app").get_container_client("work")
-        assert (await stranger.read_item("a", "p"))["n"] == 1
 
 
 async def test_the_sdk_forgets_the_token_of_a_batch(work: ContainerProxy, double: CosmosDouble):
