@@ -18,6 +18,7 @@ from devhost.host import Host, Options
 from devhost.keys import local_key
 from devhost.loader import load
 from devhost.settings import DATA_SETTING, LoadError, load_host_settings, load_local_settings, use_cosmos
+from devhost.user import SIGN_IN_SETTING, StandIn
 
 DEFAULT_SETTINGS = "local.settings.json"
 DEFAULT_DATA = ".data/workflows.sqlite"
@@ -68,6 +69,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=7071, help="0 takes a free one (%(default)s)")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (%(default)s)")
     parser.add_argument("--no-auth", action="store_true", help="ask for no key")
+    parser.add_argument(
+        "--user", metavar="NAME:ROLES", help="let callers sign in: the key stands for this user, as in Ada:operator"
+    )
     parser.add_argument("--settings", help=f"settings to add to the environment ({DEFAULT_SETTINGS}, if present)")
     parser.add_argument("--data", help=f"the embedded store's file (setting {DATA_SETTING}, or {DEFAULT_DATA})")
     parser.add_argument(
@@ -94,6 +98,9 @@ def _load(options: argparse.Namespace, environment: MutableMapping[str, str]) ->
     environment[DATA_SETTING] = data
     use_cosmos(options.cosmos, options.cosmos_key, environment)
     environment.setdefault("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
+    user = None if options.user is None else StandIn.parse(options.user)
+    if user is not None:
+        environment[SIGN_IN_SETTING] = "entra"
     settings = load_host_settings(Path("host.json"))
     threads = environment.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
     app = load(options.app, environment)
@@ -106,6 +113,7 @@ def _load(options: argparse.Namespace, environment: MutableMapping[str, str]) ->
             host=options.host,
             port=options.port,
             key=key,
+            user=user,
             grace_seconds=options.grace,
             threads=int(threads) if threads.isdecimal() else None,
         ),

@@ -25,6 +25,7 @@ from devhost.invoke import Invoker
 from devhost.runtime import check_runtime, close_runtime, drain_runtime, open_change_feed
 from devhost.settings import HostSettings
 from devhost.timers import TimerRunner
+from devhost.user import StandIn
 
 LAST_SECONDS = 3.0
 """How long cancelled invocations may take to end."""
@@ -43,6 +44,8 @@ class Options:
     """0 for any free one."""
     key: str | None = None
     """The key for functions that aren't anonymous. None: no function needs a key."""
+    user: StandIn | None = None
+    """Who has signed in, if callers sign in: whoever brings the key."""
     grace_seconds: float = 10.0
     threads: int | None = None
 
@@ -54,7 +57,7 @@ class Host:
         self._app, self._settings, self._options = app, settings, options
         clock = clock or SystemClock()
         self._invoker = Invoker(clock, settings.timeout_seconds, options.threads)
-        self._front = HttpFront(app.functions, settings.route_prefix, options.key, self._invoker)
+        self._front = HttpFront(app.functions, settings.route_prefix, options.key, self._invoker, options.user)
         self._runner: web.AppRunner | None = None
         self._parts: list[TimerRunner | FeedListener] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -125,6 +128,9 @@ class Host:
                     lines.append(f"  feed   {function.name}: up to {most} documents, looked for each {poll:g} s")
         if self._options.key is not None:
             lines += ["", f"  key    {self._options.key} (header x-functions-key, or ?code=)"]
+        if self._options.user is not None:
+            user = self._options.user
+            lines.append(f"  user   {user.name} ({', '.join(user.roles)}): whoever brings the key has signed in so")
         return "\n".join(lines) + "\n"
 
 

@@ -5,6 +5,7 @@ A function gets a request as the platform's host sends it:
 2. The values of a repeated header or query key are joined by commas.
 3. A query key without a value is left out.
 4. A missing body is b"".
+5. Nobody but this host names the caller (`devhost.user`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from aiohttp import web
 from devhost.functions import Function, HttpTrigger
 from devhost.invoke import Invoker
 from devhost.routes import RouteTable, Template, decode_path
+from devhost.user import StandIn, signed_in
 
 MAX_BODY_BYTES = 100 * 1024 * 1024
 """The platform's own limit. An app with a lower limit checks that itself."""
@@ -38,11 +40,18 @@ class HttpFront:
     """Serves the HTTP functions of an app.
 
     `prefix` comes before every route. Functions that aren't anonymous ask for `key`; None means that no function needs
-    a key. Raises LoadError if a route can't be read.
+    a key. Whoever brings the key has signed in as `user`, if there is one. Raises LoadError if a route can't be read.
     """
 
-    def __init__(self, functions: Iterable[Function], prefix: str, key: str | None, invoker: Invoker) -> None:
-        self._key, self._invoker = key, invoker
+    def __init__(
+        self,
+        functions: Iterable[Function],
+        prefix: str,
+        key: str | None,
+        invoker: Invoker,
+        user: StandIn | None = None,
+    ) -> None:
+        self._key, self._invoker, self._user = key, invoker, user
         self._stopped = False
         self._routes: RouteTable[tuple[Function, HttpTrigger]] = RouteTable()
         for function in functions:
@@ -76,7 +85,8 @@ class HttpFront:
 
         started = time.perf_counter()
         try:
-            given = _to_function(request, route_parameters, body)
+            user = self._user if self._has_key(request) else None
+            given = _to_function(request, route_parameters, body, user)
             response = _to_response(function, await self._invoker.call(function, given))
         except Exception:  # noqa: BLE001 - whatever a function raises, the caller gets an answer
             _log.exception("HTTP function %s failed: %s %s", function.name, request.method, path)
@@ -97,12 +107,14 @@ def full_route(prefix: str, trigger: HttpTrigger) -> str:
     return "/".join(part for part in (prefix, trigger.route) if part)
 
 
-def _to_function(request: web.Request, route_parameters: Mapping[str, str], body: bytes) -> func.HttpRequest:
+def _to_function(
+    request: web.Request, route_parameters: Mapping[str, str], body: bytes, user: StandIn | None
+) -> func.HttpRequest:
     query = parse_qsl(request.rel_url.raw_query_string)  # drops keys without a value
     return func.HttpRequest(
         method=request.method,
         url=str(request.url),
-        headers=_joined((name.lower(), value) for name, value in request.headers.items()),
+        headers=signed_in(_joined((name.lower(), value) for name, value in request.headers.items()), user),
         params=_joined(query),
         route_params=route_parameters,
         body=body,

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Deploys the infrastructure of an environment, and prints its group, app and URL as lines NAME=VALUE.
+# Deploys the infrastructure of an environment, and prints its group, app, URL and audience as lines NAME=VALUE.
 #
 #   infra/deploy.sh [ENVIRONMENT]    prod, unless named; LOCATION is the region
 #
@@ -20,4 +20,5 @@ with open(sys.argv[1], "a", encoding="utf-8") as file:
     file.write(f"group={outputs['AZURE_RESOURCE_GROUP']}\n")
     file.write(f"app={outputs['AZURE_FUNCTION_APP_NAME']}\n")
     file.write(f"url={outputs['API_URL']}\n")
+    file.write(f"audience={outputs['API_AUDIENCE']}\n")
 PYTHON

@@ -104,6 +104,12 @@ param alertEmail string = ''
 @secure()
 param signingKey string = ''
 
+@description('The client id of the Entra app registration that callers sign in to, with the roles of infra/roles.json. Empty: callers come with function keys.')
+param signInClientId string = ''
+
+@description('The tenant whose users and apps may sign in.')
+param signInTenantId string = tenant().tenantId
+
 @description('Seconds that a claim of an execution holds without a heartbeat.')
 @minValue(1)
 param leaseSeconds int = 30
@@ -285,6 +291,8 @@ module functionApp 'modules/function-app.bicep' = {
     zoneRedundant: zoneRedundant
     subnetId: privateNetworking ? network!.outputs.appSubnetId : ''
     signingKey: signingKey
+    signInClientId: signInClientId
+    signInTenantId: signInTenantId
     leaseSeconds: leaseSeconds
     skewSeconds: skewSeconds
     maxClaims: maxClaims
@@ -312,6 +320,7 @@ output AZURE_LOCATION string = location
 output AZURE_RESOURCE_GROUP string = group.name
 output AZURE_FUNCTION_APP_NAME string = functionApp.outputs.name
 output API_URL string = functionApp.outputs.url
+output API_AUDIENCE string = empty(signInClientId) ? '' : 'api://${signInClientId}'
 output COSMOS_ENDPOINT string = cosmos.outputs.endpoint
 output COSMOS_DATABASE string = databaseName
 output COSMOS_CONTAINER string = containerName

@@ -14,3 +14,4 @@ param privateNetworking = true
 param logRetentionDays = 90
 param alertEmail = readEnvironmentVariable('ALERT_EMAIL', '')
 param signingKey = readEnvironmentVariable('ENGINE_SIGNING_KEY', '')
+param signInClientId = readEnvironmentVariable('SIGN_IN_CLIENT_ID', '')

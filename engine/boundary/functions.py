@@ -1,24 +1,33 @@
 """The engine's triggers for an Azure Functions app, as one blueprint that the app registers.
 
     runtime = Runtime.from_environment(WORKFLOWS, os.environ)
-    app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
+    app = func.FunctionApp(http_auth_level=auth_level(runtime))
     app.register_functions(blueprint(runtime))
 
 1. A function here translates and nothing else: from what the host hands over to a call of the engine, and back.
 2. A route takes the app's own authorization level. One route is open to everybody, because its signed token is the key.
-3. Only this module of the engine imports `azure.functions`.
+3. With sign-in, a route lets in who may call it (`engine.boundary.callers`), and then translates.
+4. Only this module of the engine imports `azure.functions`.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 import azure.functions as func
 
-from engine.boundary import history, http
-from engine.boundary.answers import Request, Response
+from engine.boundary import callers, history, http
+from engine.boundary.answers import Request, Response, answered
 from engine.boundary.runtime import Runtime
+
+
+def auth_level(runtime: Runtime) -> func.AuthLevel:
+    """What the host asks of callers: a function key, or nothing if the platform's sign-in stands in front of it."""
+    return func.AuthLevel.ANONYMOUS if runtime.settings.sign_in else func.AuthLevel.FUNCTION
 
 
 def blueprint(runtime: Runtime) -> func.Blueprint:
@@ -27,12 +36,45 @@ def blueprint(runtime: Runtime) -> func.Blueprint:
     The app's module has to keep the runtime under the name `runtime`: the local host reads the change feed from it.
     """
     _keep_warnings()
-    triggers = func.Blueprint()  # type: ignore[no-untyped-call]
+    triggers = _Triggers(runtime) if runtime.settings.sign_in else func.Blueprint()  # type: ignore[no-untyped-call]
     _add_executions(triggers, runtime)
     _add_history(triggers, runtime)
     _add_values(triggers, runtime)
     _add_driving(triggers, runtime)
     return triggers
+
+
+Route = Callable[[func.HttpRequest], Awaitable[func.HttpResponse]]
+
+
+class _Triggers(func.Blueprint):
+    """A blueprint whose routes let in callers who have signed in and may call them."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._runtime = runtime
+
+    def route(self, route: str, *, methods: Iterable[str], **more: Any) -> Callable[[Route], Any]:  # type: ignore[override]
+        declare = super().route(route, methods=methods, **more)
+        return lambda function: declare(self._guarded(function))
+
+    def _guarded(self, function: Route) -> Route:
+        name, runtime = function.__name__, self._runtime
+
+        @functools.wraps(function)
+        async def guarded(req: func.HttpRequest) -> func.HttpResponse:
+            async def admit() -> Response:
+                await callers.admit(name, _request(req), req.route_params, runtime.permits, runtime.client.read)
+                return Response(200, "")
+
+            admitted = await answered(admit)
+            if admitted.status != 200:
+                return _response(admitted)
+            answer = await function(req)
+            callers.note(name, req.route_params, answer.status_code)
+            return answer
+
+        return guarded
 
 
 def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from engine.boundary.callers import Permits
 from engine.boundary.client import Client
 from engine.core.declarations import Workflow
 from engine.core.registry import Declaration, Registry
@@ -31,6 +32,7 @@ class Runtime:
     workflows: those that this app runs; a bad declaration among them raises here, so that the app doesn't start.
     store: makes the store, when it is first needed.
     declares: what workflows use and their code doesn't name: see `engine.core.registry.Registry`.
+    permits: may refuse callers who have signed in a workflow: see `engine.boundary.callers`.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class Runtime:
         clock: Clock | None = None,
         *,
         declares: Sequence[Declaration] = (),
+        permits: Permits | None = None,
     ) -> None:
+        self.permits = permits
         self.registry = Registry(workflows, declares)
         self.settings = settings or Settings()
         self._make_store = store
@@ -56,6 +60,7 @@ class Runtime:
         environment: Mapping[str, str],
         *,
         declares: Sequence[Declaration] = (),
+        permits: Permits | None = None,
     ) -> Runtime:
         """The runtime that the app's settings describe: a Cosmos DB account if they name one (see
         `engine.store.cosmos.account`), or else a SQLite file, `ENGINE_SQLITE_FILE`. Raises ValueError that names a
@@ -64,6 +69,7 @@ class Runtime:
             for finding in check(workflows):
                 _log.warning("%s", finding)
         return cls(workflows, _store(environment), Settings.from_environment(environment), declares=declares)
+        return cls(workflows, _store(environment), Settings.from_environment(environment), permits=permits)
 
     @property
     def store(self) -> Store:

@@ -41,6 +41,8 @@ class Settings:
     """How long the event loop may stand still before a warning names what blocks it; zero: nobody looks."""
     signing_keys: tuple[str, ...] = field(default=(), repr=False)
     """Keys for tokens that leave through HTTP: the first signs, all verify."""
+    sign_in: bool = False
+    """Whether the platform signs callers in, and tells who they are."""
 
     @property
     def heartbeat(self) -> timedelta:
@@ -50,8 +52,8 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_RETENTION_DAYS`,
-        `ENGINE_MAX_CLAIMS`, `ENGINE_MAX_DRIVES`, `ENGINE_SIGNING_KEY` and `ENGINE_BLOCKED_SECONDS` (a third of the
-        lease, at least one). Raises ValueError that names the setting."""
+        `ENGINE_MAX_CLAIMS`, `ENGINE_MAX_DRIVES`, `ENGINE_SIGNING_KEY`, `ENGINE_SIGN_IN` (`entra`, or empty) and
+        `ENGINE_BLOCKED_SECONDS` (a third of the lease, at least one). Raises ValueError that names the setting."""
 
         def number(name: str, default: float, least: float, most: float = 1_000_000_000) -> float:
             text = environment.get(name, "").strip()
@@ -75,4 +77,17 @@ class Settings:
             max_drives=int(number("ENGINE_MAX_DRIVES", cls.max_drives, 1)),
             blocked_after=timedelta(seconds=number("ENGINE_BLOCKED_SECONDS", max(1.0, lease / 3), 0)),
             signing_keys=parse_keys(environment.get("ENGINE_SIGNING_KEY", "")),
+            sign_in=_signs_in(environment),
         )
+
+
+def _signs_in(environment: Mapping[str, str]) -> bool:
+    text = environment.get("ENGINE_SIGN_IN", "").strip()
+    if text not in ("", "entra"):
+        raise ValueError(f"setting ENGINE_SIGN_IN is entra or empty, not {text!r}")
+    if text and environment.get("WEBSITE_AUTH_ENABLED", "").lower() == "false":
+        raise ValueError(
+            "setting ENGINE_SIGN_IN is entra, but the platform signs nobody in (WEBSITE_AUTH_ENABLED is False): "
+            "anybody could name a caller. Switch on the app's authentication, or take the setting away"
+        )
+    return text == "entra"

@@ -79,6 +79,12 @@ param subnetId string
 @secure()
 param signingKey string
 
+@description('The client id of the app registration that callers sign in to. Empty: callers come with function keys.')
+param signInClientId string
+
+@description('The tenant whose users and apps may sign in.')
+param signInTenantId string
+
 @description('Seconds that a claim holds without a heartbeat.')
 param leaseSeconds int
 
@@ -190,9 +196,56 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
   }
 }
 
+// Callers sign in before the app sees them. Tokens of deferreds are keys of their own: their route asks for nothing.
+resource signIn 'Microsoft.Web/sites/config@2024-11-01' = if (!empty(signInClientId)) {
+  parent: app
+  name: 'authsettingsV2'
+  properties: {
+    platform: {
+      enabled: true
+      runtimeVersion: '~1'
+    }
+    globalValidation: {
+      requireAuthentication: true
+      unauthenticatedClientAction: 'Return401'
+      excludedPaths: [
+        '/api/deferreds/'
+        '/api/deferreds/*'
+      ]
+    }
+    identityProviders: {
+      azureActiveDirectory: {
+        enabled: true
+        registration: {
+          clientId: signInClientId
+          openIdIssuer: '${environment().authentication.loginEndpoint}${signInTenantId}/v2.0'
+        }
+        validation: {
+          allowedAudiences: [
+            signInClientId
+            'api://${signInClientId}'
+          ]
+        }
+      }
+    }
+    httpSettings: {
+      requireHttps: true
+    }
+    login: {
+      tokenStore: {
+        enabled: false
+      }
+    }
+  }
+}
+
 resource settings 'Microsoft.Web/sites/config@2024-11-01' = {
   parent: app
   name: 'appsettings'
+  // The app must not trust the header that names a caller before the platform owns it.
+  dependsOn: [
+    signIn
+  ]
   properties: {
     // The host's storage, as the identity.
     AzureWebJobsStorage__accountName: storageAccountName
@@ -216,6 +269,7 @@ resource settings 'Microsoft.Web/sites/config@2024-11-01' = {
     ENGINE_MAX_DRIVES: string(maxDrives)
     ENGINE_BLOCKED_SECONDS: string(blockedSeconds)
     ENGINE_SIGNING_KEY: signingKey
+    ENGINE_SIGN_IN: empty(signInClientId) ? '' : 'entra'
   }
 }
 

@@ -23,6 +23,7 @@ from tests.deploy.infra.symbols import mismatches
 
 STATE = Path(os.environ.get("STATE", "."))
 GROUP, APP = "rg-workflows-dev", "func-abc123"
+AUDIENCE = "api://11111111-2222-3333-4444-555555555555"
 
 
 class Refused(Exception):
@@ -37,7 +38,8 @@ def git(arguments: list[str]) -> str:
 
 
 def az(arguments: list[str]) -> str:
-    """`az login`, `az deployment sub create`, `az functionapp keys list|stop|start`, `az cosmosdb restore`."""
+    """`az login`, `az deployment sub create`, `az functionapp keys list|stop|start`, `az cosmosdb restore`,
+    `az account get-access-token`."""
     if arguments == ["login"]:
         return _done("az signed in")
     _need("az signed in")
@@ -52,6 +54,11 @@ def az(arguments: list[str]) -> str:
             if (given["query"], given["output"]) != ("functionKeys.default", "tsv"):
                 raise Refused("it prints the default key as text alone")
             return os.environ["STANDIN_KEY"]
+        case "account get-access-token":
+            given = _options(options, "resource", "query", "output")
+            if (given["resource"], given["query"], given["output"]) != (AUDIENCE, "accessToken", "tsv"):
+                raise Refused(f"there is no token for {given}")
+            return os.environ["STANDIN_TOKEN"]
         case "functionapp stop" | "functionapp start":
             _of_the_app(_options(options, "resource-group", "name"))
             return _done("app stopped" if command.endswith("stop") else "app started")
@@ -145,6 +152,7 @@ def _publish(folder: Path) -> None:
 
 def _outputs() -> dict[str, str]:
     values = {"AZURE_RESOURCE_GROUP": GROUP, "AZURE_FUNCTION_APP_NAME": APP, "API_URL": os.environ["STANDIN_URL"]}
+    values["API_AUDIENCE"] = os.environ.get("STANDIN_AUDIENCE", "")
     return {name: values.get(name, "of no matter") for name in read(ROOT / "infra/main.bicep").of("output")}
 
 

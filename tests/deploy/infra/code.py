@@ -51,3 +51,14 @@ def driving_functions() -> set[str]:
         if isinstance(node, ast.AsyncFunctionDef)
         and any(ast.unparse(decorator).partition("(")[0].endswith("_trigger") for decorator in node.decorator_list)
     }
+
+
+def routes_of_functions() -> dict[str, str]:
+    """The route of each of the engine's HTTP functions."""
+    return {
+        node.name: ast.literal_eval(decorator.args[0])
+        for node in ast.walk(ast.parse(TRIGGERS.read_text("utf-8")))
+        if isinstance(node, ast.AsyncFunctionDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "triggers.route"
+    }

@@ -23,11 +23,11 @@ class Address:
 
 
 @contextlib.contextmanager
-def local_host(folder: Path, **settings: str) -> Iterator[Address]:
-    """Serves the app until the block ends, with its files in that folder."""
+def local_host(folder: Path, *options: str, **settings: str) -> Iterator[Address]:
+    """Serves the app until the block ends, with its files in that folder. `options` are further ones of the command."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("COSMOS", "ENGINE_"))}
     process = subprocess.Popen(
-        [sys.executable, "-m", "devhost", "--port", "0", "--data", str(folder / "data.sqlite")],
+        [sys.executable, "-m", "devhost", "--port", "0", "--data", str(folder / "data.sqlite"), *options],
         cwd=ROOT,
         env=kept | {"LEDGER_FILE": str(folder / "ledger.sqlite")} | settings,
         stdout=subprocess.PIPE,

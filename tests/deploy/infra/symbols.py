@@ -25,6 +25,7 @@ FUNCTIONS = frozenset(
         "string",
         "subscription",
         "subscriptionResourceId",
+        "tenant",
         "toLower",
         "union",
         "uniqueString",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pytest
 
+from engine.boundary.callers import OPEN
+from engine.boundary.callers import ROLES as APP_ROLES
 from tests.deploy.infra.bicep import INFRA, BicepFile, Each, read, read_parameters
-from tests.deploy.infra.code import ROOT, driving_functions, trigger
+from tests.deploy.infra.code import ROOT, driving_functions, routes_of_functions, trigger
 
 COSMOS = read(INFRA / "modules/cosmos.bicep")
 APP = read(INFRA / "modules/function-app.bicep")
@@ -73,6 +76,30 @@ def test_an_instance_can_wait_for_each_group_that_scales_alone() -> None:
     scale = APP.of("resource")["app"].value["properties"]["functionAppConfig"]["scaleAndConcurrency"]
     assert isinstance(scale["alwaysReady"], Each)
     assert scale["alwaysReady"].body["name"] == "group.name"
+
+
+def test_callers_sign_in_before_the_app_sees_them() -> None:
+    """Everything asks for a caller of the right audience, but for the routes that take a signed token. The app trusts
+    the caller's header only where this stands in front, and only after it does."""
+    sign_in, settings = APP.of("resource")["signIn"], APP.of("resource")["settings"].value
+    assert sign_in.is_conditional
+    properties = sign_in.value["properties"]
+    rules = properties["globalValidation"]
+    assert (rules["requireAuthentication"], rules["unauthenticatedClientAction"]) == (True, "Return401")
+    entra = properties["identityProviders"]["azureActiveDirectory"]
+    assert entra["validation"]["allowedAudiences"] == ["signInClientId", "'api://${signInClientId}'"]
+    assert settings["dependsOn"] == ["signIn"]
+    assert settings["properties"]["ENGINE_SIGN_IN"].values == ("", "entra")
+    prefix = {path.rstrip("*") for path in rules["excludedPaths"]}
+    routes = {name: f"/api/{route}" for name, route in routes_of_functions().items()}
+    assert {name for name, route in routes.items() if route.startswith(tuple(prefix))} == set(OPEN)
+    assert prefix == {routes[name].partition("{")[0] for name in OPEN}
+
+
+def test_the_roles_are_those_that_the_app_enforces() -> None:
+    roles = json.loads((INFRA / "roles.json").read_text("utf-8"))
+    assert tuple(role["value"] for role in roles) == APP_ROLES
+    assert all(role["allowedMemberTypes"] == ["User", "Application"] and role["isEnabled"] for role in roles)
 
 
 def _roles(file: BicepFile) -> dict[str, str]:

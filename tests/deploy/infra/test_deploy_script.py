@@ -16,6 +16,7 @@ SAYS = {
     "azurE_RESOURCE_GROUP": {"type": "String", "value": "rg"},
     "azurE_FUNCTION_APP_NAME": {"type": "String", "value": "func-x"},
     "apI_URL": {"type": "String", "value": "https://func-x/api"},
+    "apI_AUDIENCE": {"type": "String", "value": "api://x"},
 }
 """Outputs as Azure gives them: it changes the case of their names."""
 
@@ -37,12 +38,12 @@ def _deploy(az: Path, *arguments: str, **more: str) -> str:
 
 
 def test_it_says_where_the_app_is(az: Path) -> None:
-    assert _deploy(az, "dev") == "group=rg\napp=func-x\nurl=https://func-x/api\n"
+    assert _deploy(az, "dev") == "group=rg\napp=func-x\nurl=https://func-x/api\naudience=api://x\n"
 
 
 def test_it_tells_later_steps_of_a_job(az: Path) -> None:
     assert _deploy(az, GITHUB_OUTPUT=str(az / "outputs")) == ""
-    assert (az / "outputs").read_text() == "group=rg\napp=func-x\nurl=https://func-x/api\n"
+    assert (az / "outputs").read_text() == "group=rg\napp=func-x\nurl=https://func-x/api\naudience=api://x\n"
 
 
 @pytest.mark.parametrize(("arguments", "environment"), [([], "prod"), (["dev"], "dev")])

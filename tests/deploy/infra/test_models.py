@@ -38,9 +38,10 @@ MODELS = {
     "Microsoft.Web/serverfarms": ("web", "AppServicePlan"),
     "Microsoft.Web/sites": ("web", "Site"),
     "Microsoft.Web/sites/basicPublishingCredentialsPolicies": ("web", "CsmPublishingCredentialsPoliciesEntity"),
-    "Microsoft.Web/sites/config": ("web", "StringDictionary"),
+    "Microsoft.Web/sites/config appsettings": ("web", "StringDictionary"),
+    "Microsoft.Web/sites/config authsettingsV2": ("web", "SiteAuthSettingsV2"),
 }
-"""The package (azure.mgmt.…) and the model of each type."""
+"""The package (azure.mgmt.…) and the model of each type. The properties of a site's config depend on its name."""
 
 
 def _object(*names: str, **below: Place) -> Shape:
@@ -81,9 +82,10 @@ def _resources() -> list[Any]:
 
 
 def _complaints(resource: Declaration) -> list[str]:
-    type = resource.about.partition("@")[0]
-    shape = SMALL[type] if type in SMALL else shape_of(f"azure.mgmt.{MODELS[type][0]}.models", MODELS[type][1])
     body = resource.value.body if hasattr(resource.value, "body") else resource.value
+    type = resource.about.partition("@")[0]
+    type += f" {body['name']}" if type == "Microsoft.Web/sites/config" else ""
+    shape = SMALL[type] if type in SMALL else shape_of(f"azure.mgmt.{MODELS[type][0]}.models", MODELS[type][1])
     return list(problems({name: value for name, value in body.items() if name not in BICEP_ONLY}, shape))
 
 

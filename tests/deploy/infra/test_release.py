@@ -49,7 +49,7 @@ class Runner:
             script.chmod(0o755)
         self.values |= {"runner.temp": str(self.folder / "temp"), "vars.AZURE_LOCATION": "westeurope"}
         self.values |= {f"vars.AZURE_{name}_ID": "id" for name in ("CLIENT", "TENANT", "SUBSCRIPTION")}
-        self.values |= {"secrets.ENGINE_SIGNING_KEY": "", "vars.ALERT_EMAIL": ""}
+        self.values |= {"secrets.ENGINE_SIGNING_KEY": "", "vars.ALERT_EMAIL": "", "vars.SIGN_IN_CLIENT_ID": ""}
         for step in job["steps"]:
             self._do(step)
 

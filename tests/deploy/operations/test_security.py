@@ -7,14 +7,17 @@ import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 
 import azure.functions as func
 import pytest
 
+from devhost.user import StandIn
 from engine import Deferred, Runtime, Settings, activity, compensate, workflow
-from engine.boundary import http
+from engine.boundary import callers, http
+from engine.boundary.functions import auth_level
 from engine.ground import tokens
 from engine.store.base import Filter
 from engine.store.conditions import Condition
@@ -70,9 +73,11 @@ def _routes() -> dict[str, tuple[str, str]]:
     return found
 
 
-def _ask(app: Address, method: str, route: str, key: str | None = None) -> tuple[int, dict[str, str]]:
+def _ask(
+    app: Address, method: str, route: str, key: str | None = None, headers: Mapping[str, str] | None = None
+) -> tuple[int, dict[str, str]]:
     path = re.sub(r"\{\w+\}", "0" * 32, route)
-    headers = {} if key is None else {"x-functions-key": key}
+    headers = dict(headers or {}) | ({} if key is None else {"x-functions-key": key})
     request = urllib.request.Request(f"{app.url}/{path}", method=method, headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=30) as response:
@@ -88,6 +93,18 @@ def test_without_a_key_nothing_answers_but_tokens(app: Address) -> None:
     assert routes.keys() - refused == {"resolve_by_token"}
     wrong = {name for name, (method, route) in routes.items() if _ask(app, method, route, "x" * 43)[0] == 401}
     assert wrong == refused
+
+
+def test_with_sign_in_the_roles_of_the_caller_count(tmp_path: Path) -> None:
+    """On the local host, where the key stands for a user: headers that a caller forges are taken away."""
+    forged = {"X-MS-CLIENT-PRINCIPAL": StandIn("Eve", ("operator",)).header()}
+    with local_host(tmp_path, "--user", "Ada:reader") as app:
+        for headers, role in (({}, None), (forged, None), ({"x-functions-key": app.key} | forged, "reader")):
+            for name, (method, route) in _routes().items():
+                needs = callers.needed(name)
+                status = _ask(app, method, route, headers=headers)[0]
+                refusal = None if needs is None or needs == role else 401 if role is None else 403
+                assert (status if status in (401, 403) else None) == refusal, (name, status)
 
 
 def test_answers_are_not_to_be_kept(app: Address) -> None:
@@ -180,9 +197,9 @@ def test_values_never_stand_in_the_text_of_a_query() -> None:
 
 
 def test_functions_ask_for_a_key_unless_they_say_otherwise() -> None:
-    assert "FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)" in (ROOT / "function_app.py").read_text("utf-8")
+    assert "FunctionApp(http_auth_level=auth_level(runtime))" in (ROOT / "function_app.py").read_text("utf-8")
+    assert auth_level(Runtime([], lambda: SqliteStore(":memory:"))) == func.AuthLevel.FUNCTION
     assert re.findall(r"\bauth_level=func\.([\w.]+)", TRIGGERS.read_text("utf-8")) == ["AuthLevel.ANONYMOUS"]
-    assert func.AuthLevel.FUNCTION.value == "function"
 
 
 def test_tests_that_are_named_are_there() -> None:
