@@ -15,11 +15,13 @@ import base64
 import contextvars
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal
 
 from engine.boundary.answers import Problem, Request
+from engine.boundary.filters import FilterError, parse
 from engine.ground.errors import ClientError
 from engine.store.documents import Execution
 
@@ -30,7 +32,9 @@ ROLES: tuple[Role, ...] = ("reader", "operator")
 PRINCIPAL_HEADER = "x-ms-client-principal"
 """Where the platform's sign-in puts the caller. (https://learn.microsoft.com/azure/app-service/configure-authentication-user-identities)"""
 
-READABLE = frozenset({"poll", "list_executions", "health", "read_history", "read_steps", "read_family"})
+LISTING = frozenset({"list_executions", "count_executions"})
+"""The functions that look at many executions."""
+READABLE = LISTING | {"poll", "health", "read_history", "read_steps", "read_family"}
 """The functions that only look."""
 OPEN = frozenset({"resolve_by_token"})
 """The functions that ask for no caller: a signed token is their key."""
@@ -40,6 +44,8 @@ NOTED = frozenset({"interrupt", "resume", "terminate", "purge", "send", "resolve
 _ID_CLAIMS = ("http://schemas.microsoft.com/identity/claims/objectidentifier", "oid")
 _NAME_CLAIMS = ("preferred_username", "name", "appid", "azp")
 _MOST_CHARACTERS = 100
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+"""When a filter is read for its workflows alone."""
 
 _log = logging.getLogger("engine")
 _current: contextvars.ContextVar[Caller | None] = contextvars.ContextVar("caller", default=None)
@@ -92,9 +98,9 @@ async def admit(
     caller = _read_principal(request.headers.get(PRINCIPAL_HEADER, ""))
     if not caller.may(role):
         raise _forbidden(f"{caller} does not have the role {role}")
-    workflow = None if permits is None else await _workflow(function, request, route, read)
-    if permits is not None and workflow is not None and not permits(caller, role, workflow):
-        raise _forbidden(f"{caller} may not act as {role} on workflow {workflow}")
+    for workflow in await _workflows(function, request, route, read) if permits is not None else ():
+        if not permits(caller, role, workflow):
+            raise _forbidden(f"{caller} may not act as {role} on workflow {workflow}")
     _current.set(caller)
 
 
@@ -107,20 +113,31 @@ def note(function: str, route: Mapping[str, str], status: int) -> None:
     _log.info("execution %s: %s by %s", route["id"], function, caller, extra=fields)
 
 
-async def _workflow(
+async def _workflows(
     function: str, request: Request, route: Mapping[str, str], read: Callable[[str], Awaitable[Execution]]
-) -> str | None:
-    """The name of the workflow that a request is about. None for one that is about none that there is."""
+) -> Iterable[str]:
+    """The names of the workflows that a request is about. None for one that is about none that there is."""
     if "id" in route:
         try:
-            return (await read(route["id"])).workflow
+            return [(await read(route["id"])).workflow]
         except ClientError:
-            return None  # the route says it better
-    if function == "list_executions":
-        if not request.query.get("workflow"):
-            raise _forbidden("callers here see the workflows that they are permitted: name one, as ?workflow=NAME")
-        return request.query["workflow"]
-    return route.get("name")
+            return []  # the route says it better
+    if function not in LISTING:
+        return [route["name"]] if "name" in route else []
+    if not (named := _listed(request)):
+        raise _forbidden("callers here see the workflows that they are permitted: name them, as ?q=workflow:NAME")
+    return named
+
+
+def _listed(request: Request) -> set[str]:
+    """The workflows that a list is limited to; none if it isn't limited by workflow."""
+    try:
+        conditions = parse(request.query.get("q", ""), _ANY_TIME).filter.conditions
+    except FilterError:
+        return set()
+    terms = [c.values for c in conditions if c.paths == (("workflow",),) and c.operator == "is" and not c.negated]
+    terms += [(request.query["workflow"],)] if request.query.get("workflow") else []
+    return {str(name) for names in terms for name in names}
 
 
 def _read_principal(header: str) -> Caller:

@@ -76,7 +76,7 @@ def principal(**fields: Any) -> str:
     return base64.b64encode(json.dumps(fields).encode()).decode()
 
 
-READER_MAY = {"poll", "list_executions", "health", "read_history", "read_steps", "read_family"}
+READER_MAY = {"poll", "list_executions", "count_executions", "health", "read_history", "read_steps", "read_family"}
 NOBODY_MAY = {"resolve_by_token"}
 ROUTES = sorted(App().routes)
 
@@ -202,20 +202,34 @@ async def test_an_app_may_refuse_a_workflow() -> None:
     assert status == 202
     assert (await app.call("start", ada, name="callers_other"))[0] == 403
     theirs = (await app.runtime.client.start(other)).execution_id
-    for function in sorted(set(ROUTES) - NOBODY_MAY - {"start", "health", "list_executions"}):
+    for function in sorted(set(ROUTES) - NOBODY_MAY - {"start", "health", "list_executions", "count_executions"}):
         assert (await app.call(function, ada, '"yes"', id=theirs, name="callers.answer"))[0] == 403, function
     assert (await app.call("poll", ada, id=mine["executionId"]))[0] == 200
     assert (await app.call("poll", ada, id="0" * 32))[0] == 404
     assert (await app.call("health", ada))[0] == 200
-    listed = {name: (await app.call("list_executions", ada, query=query))[0] for name, query in LISTS.items()}
-    assert listed == {"all": 403, "mine": 200, "theirs": 403}
+    for function in ("list_executions", "count_executions"):
+        answers = {q: (await app.call(function, ada, query={"q": q}))[0] for q in LISTS}
+        assert answers == LISTS
+    assert (await app.call("list_executions", ada, query={"workflow": "callers_ask"}))[0] == 200
+    assert (await app.call("list_executions", ada, query={"workflow": "callers_other"}))[0] == 403
     asked.clear()
     assert (await app.call("interrupt", signed_in("reader"), id=theirs))[0] == 403
     assert asked == []
     await app.runtime.close(timedelta(0))
 
 
-LISTS = {"all": {}, "mine": {"workflow": "callers_ask"}, "theirs": {"workflow": "callers_other"}}
+LISTS = {
+    "": 403,
+    "status:running": 403,
+    "workflow:callers_ask": 200,
+    "workflow:callers_ask is:suspended": 200,
+    "workflow:callers_ask,callers_other": 403,
+    "workflow:callers_other": 403,
+    "-workflow:callers_other": 403,
+    "-workflow:callers_ask": 403,
+    "workflow:": 403,
+}
+"""Filters, and the answers to a caller who may see `callers_ask`."""
 
 
 @pytest.mark.parametrize(
