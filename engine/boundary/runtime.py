@@ -68,8 +68,8 @@ class Runtime:
         if environment.get("AZURE_FUNCTIONS_ENVIRONMENT") == "Development":
             for finding in check(workflows):
                 _log.warning("%s", finding)
-        return cls(workflows, _store(environment), Settings.from_environment(environment), declares=declares)
-        return cls(workflows, _store(environment), Settings.from_environment(environment), permits=permits)
+        settings = Settings.from_environment(environment)
+        return cls(workflows, _store(environment), settings, declares=declares, permits=permits)
 
     @property
     def store(self) -> Store:
