@@ -98,9 +98,10 @@ async def admit(
     caller = _read_principal(request.headers.get(PRINCIPAL_HEADER, ""))
     if not caller.may(role):
         raise _forbidden(f"{caller} does not have the role {role}")
-    for workflow in await _workflows(function, request, route, read) if permits is not None else ():
-        if not permits(caller, role, workflow):
-            raise _forbidden(f"{caller} may not act as {role} on workflow {workflow}")
+    if permits is not None:
+        for workflow in await _workflows(function, request, route, read):
+            if not permits(caller, role, workflow):
+                raise _forbidden(f"{caller} may not act as {role} on workflow {workflow}")
     _current.set(caller)
 
 
