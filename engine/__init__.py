@@ -28,6 +28,7 @@ from engine.ground.errors import (
     UnknownDeferred,
     UnknownExecution,
     UnknownWorkflow,
+    UnreadableExecution,
 )
 from engine.ground.settings import Settings
 from engine.store.base import Filter
@@ -72,6 +73,7 @@ __all__ = [
     "UnknownDeferred",
     "UnknownExecution",
     "UnknownWorkflow",
+    "UnreadableExecution",
     "Workflow",
     "activity",
     "compensate",

@@ -25,6 +25,7 @@ from engine.ground.errors import (
     UnknownDeferred,
     UnknownExecution,
     UnknownWorkflow,
+    UnreadableExecution,
 )
 from engine.values.error_records import ErrorRecord
 from engine.values.unseen import plain_json
@@ -80,6 +81,8 @@ async def answered(work: Callable[[], Awaitable[Response]]) -> Response:
         return problem(409, "Already ended", str(error))
     except NotEnded as error:
         return problem(409, "Not to be purged yet", str(error))
+    except UnreadableExecution as error:
+        return problem(500, "The execution can't be read", str(error))
     except ClientError as error:
         return problem(400, "The request can't be met", str(error))
     except StoreError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from engine.core.registry import Registry
@@ -20,29 +20,37 @@ MOST = 100
 
 @dataclass(frozen=True)
 class Health:
-    """`overdue`: how long the execution that is due for longest has waited. `stuck`: how many executions are suspended
-    with a cause, by its type (`Quarantined`, `NonDeterminism`, …), of the newest MOST. `left_alone`: how many of
-    the MOST that are due for longest this app can't drive, by workflow and version."""
+    """What is late, and what waits for a person.
+
+    overdue: how long the execution that is due for longest has waited.
+    stuck: how many executions are suspended with a cause, by its type (`Quarantined`, …), of the newest MOST.
+    left_alone: how many of the MOST that are due for longest this app can't drive, by workflow and version.
+    unreadable: executions whose exec document can't be read, by id, each with what is wrong: of those that are due, and
+        of the newest MOST.
+    """
 
     overdue: timedelta
     stuck: Mapping[str, int]
     left_alone: Mapping[str, int]
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_well(self) -> bool:
         """Whether nobody has to do anything."""
-        return self.overdue < LATE and not self.stuck and not self.left_alone
+        return self.overdue < LATE and not self.stuck and not self.left_alone and not self.unreadable
 
 
 async def look(store: Store, registry: Registry, clock: Clock) -> Health:
-    """Ask the store, in two requests. Raises StoreError if it isn't there."""
+    """Ask the store, in three requests. Raises StoreError if it isn't there."""
     now = clock.now()
-    due = (await store.due(now, MOST)).executions
-    stuck = (await store.list(Filter(suspended_with_cause=True), MOST)).executions
-    late = [now - execution.due_at for execution in due if execution.due_at is not None]
-    unknown = [execution for execution in due if why_left_alone(execution, registry) is not None]
+    due = await store.due(now, MOST)
+    stuck = await store.list(Filter(suspended_with_cause=True), MOST)
+    newest = await store.list(Filter(), MOST)
+    late = [now - execution.due_at for execution in due.executions if execution.due_at is not None]
+    unknown = [execution for execution in due.executions if why_left_alone(execution, registry) is not None]
     return Health(
         overdue=max(late, default=timedelta(0)),
-        stuck=Counter(e.cause.type for e in stuck if e.cause is not None),
+        stuck=Counter(e.cause.type for e in stuck.executions if e.cause is not None),
         left_alone=Counter(f"{e.workflow} version {e.version}" for e in unknown),
+        unreadable={**due.unreadable, **stuck.unreadable, **newest.unreadable},
     )

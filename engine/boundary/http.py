@@ -184,6 +184,7 @@ async def health(runtime: Runtime) -> Response:
             "overdueSeconds": round(found.overdue.total_seconds(), 1),
             "stuck": dict(found.stuck),
             "leftAlone": dict(found.left_alone),
+            "unreadable": dict(found.unreadable),
         }
         return Response(200, json.dumps(body), {"Content-Type": "application/json"})
 

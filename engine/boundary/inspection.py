@@ -53,14 +53,12 @@ class Inspection:
 
 async def inspect(store: Store, registry: Registry, execution: Execution) -> Inspection:
     """Read and replay an execution. Raises StoreError."""
-    try:
-        loaded = await store.load(execution.execution_id)
-    except DecodingError as error:
-        return Inspection(execution, execution.payload, (), (), str(error))
+    loaded = await store.load(execution.execution_id)
     payload = loaded.input.value if loaded.input else execution.payload
     events, problem = await _decode(of_run(loaded.chunks, execution.run_id), execution)
     asked, stopped = await _replay(registry, execution, payload or "null", events)
-    return Inspection(execution, payload, tuple(events), asked, problem or stopped)
+    unreadable = next(iter(loaded.unreadable.values()), None)
+    return Inspection(execution, payload, tuple(events), asked, unreadable or problem or stopped)
 
 
 async def _decode(chunks: Sequence[Chunk], execution: Execution) -> tuple[list[Event], str | None]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import uuid
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -24,18 +25,21 @@ from engine.ground.errors import (
     AlreadyEnded,
     AlreadyResolved,
     Conflict,
+    DecodingError,
     InvalidInput,
     Missing,
     NotEnded,
     Taken,
     Unavailable,
     UnknownExecution,
+    Unreadable,
+    UnreadableExecution,
 )
 from engine.ground.names import execution_id, is_execution_id
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import Store
-from engine.store.documents import INPUT, Execution, InboxItem, Large, is_large, new_run_id
+from engine.store.documents import INPUT, OUTPUT, Execution, InboxItem, Large, is_large, new_run_id
 from engine.values.error_records import ErrorRecord
 from engine.values.logic_flags import CURRENT
 from engine.values.unseen import first_line, plain_json
@@ -59,10 +63,8 @@ class Requests:
     async def read(self, execution_id: str) -> Execution:
         """The stored execution. Raises UnknownExecution, and InvalidInput for a malformed id."""
         _check_id(execution_id)
-        try:
+        with _known(execution_id):
             return await self._store.read(execution_id)
-        except Missing:
-            raise _unknown(execution_id) from None
 
     async def poll(self, execution_id: str) -> Status:
         """How an execution stands. Raises UnknownExecution."""
@@ -72,7 +74,10 @@ class Requests:
         """The status of a stored execution, with its whole result."""
         result = execution.completed_result
         if execution.outcome == "completed" and result is None:
-            output = (await self._store.load(execution.execution_id)).output
+            loaded = await self._store.load(execution.execution_id)
+            if OUTPUT in loaded.unreadable:
+                raise UnreadableExecution(loaded.unreadable[OUTPUT])
+            output = loaded.output
             if output is None:
                 raise Unavailable(f"the output of execution {execution.execution_id} can't be read yet")
             result = output.value
@@ -120,9 +125,8 @@ class Requests:
             "channel", execution_id, name, now, text, one_of_many=_short(key or uuid.uuid4().hex), position=position
         )
         try:
-            execution = await self._store.signal(item, now)
-        except Missing:
-            raise _unknown(execution_id) from None
+            with _known(execution_id):
+                execution = await self._store.signal(item, now)
         except Taken:
             return await self.poll(execution_id)
         except Conflict:
@@ -139,14 +143,11 @@ class Requests:
         now = self._clock.now()
         item = InboxItem.of("deferred", execution_id, name, now, value=text, error=error)
         try:
-            execution = await self._store.signal(item, now)
-        except Missing:
-            raise _unknown(execution_id) from None
+            with _known(execution_id):
+                execution = await self._store.signal(item, now)
         except Taken:
-            try:
+            with _known(execution_id):  # it may have been purged since
                 return await self._compare(item)
-            except Missing:  # purged since
-                raise _unknown(execution_id) from None
         except Conflict:
             with contextlib.suppress(Missing):
                 return await self._compare(item)
@@ -158,10 +159,8 @@ class Requests:
         """Ask an execution to stop and clean up. Once accepted it ends as interrupted; the status tells (`interrupted`
         is false if it had ended before). Raises UnknownExecution."""
         _check_id(execution_id)
-        try:
+        with _known(execution_id):
             execution = await self._store.interrupt(execution_id, self._clock.now())
-        except Missing:
-            raise _unknown(execution_id) from None
         self._tell(execution)
         return await self.status(execution)
 
@@ -231,6 +230,17 @@ def _check_id(execution_id: str) -> None:
             f"an execution id is 32 hexadecimal digits, not {execution_id[:80]!r}",
             [("executionId", "malformed")],
         )
+
+
+@contextlib.contextmanager
+def _known(execution_id: str) -> Iterator[None]:
+    """What a store raises about an execution becomes what the outside is told."""
+    try:
+        yield
+    except Missing:
+        raise _unknown(execution_id) from None
+    except (Unreadable, DecodingError) as error:
+        raise UnreadableExecution(str(error)) from None
 
 
 def _unknown(execution_id: str) -> UnknownExecution:

@@ -19,7 +19,7 @@ from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import MAX_READS, Store, wait_for_replica
-from engine.store.documents import INPUT, Execution, InboxItem, Large, Parent, is_large, new_run_id
+from engine.store.documents import INPUT, OUTPUT, Execution, InboxItem, Large, Parent, is_large, new_run_id
 from engine.values.error_records import ErrorRecord, record
 from engine.values.failures import ChildStopped
 from engine.values.logic_flags import CURRENT
@@ -96,7 +96,7 @@ async def drop_child(store: Store, clock: Clock, settings: Settings, parent: Exe
 
 async def notify_parents(store: Store, clock: Clock, child: Execution) -> list[Execution]:
     """Deliver a finished child's exit to all that wait for it, and settle its debt. Returns the parents as they stand
-    now. Raises MissingDocument if its result is gone, StoreError."""
+    now. Raises MissingDocument if its result is gone, DecodingError if it can't be read, StoreError."""
     parents = []
     for parent in child.parents:
         with contextlib.suppress(Taken, Conflict, Missing):  # it has the exit already, has ended, or was purged
@@ -119,8 +119,10 @@ async def _exit(store: Store, clock: Clock, child: Execution, parent: Parent) ->
 
 async def _output(store: Store, clock: Clock, child: Execution) -> str:
     for reads in range(MAX_READS):
-        if (output := (await store.load(child.execution_id)).output) is not None:
-            return output.value
+        loaded = await store.load(child.execution_id)
+        loaded.check(OUTPUT)
+        if loaded.output is not None:
+            return loaded.output.value
         await wait_for_replica(clock, reads)
     if (await store.read(child.execution_id)).etag != child.etag:
         raise Conflict(f"execution {child.execution_id} has changed: this version of it has nothing to tell")

@@ -181,14 +181,27 @@ class Drive:
         return run
 
     async def _step(self, run: Run, delivery: Delivery) -> bool:
-        """One round: take in what has come, record it, start what follows. True once the execution is let go."""
+        """One round: take in what has come, record it, start what follows. True once the execution is let go.
+
+        The order is what write-ahead rests on:
+        1. The code sees only what is known under a lease that still holds. It asks for steps, in memory.
+        2. What it gave up is cancelled at once: that leaves no trace, so it may go before the record.
+        3. If the drive ends here, one transition writes the last events and lets go. Nothing follows from them here.
+        4. Else the events are recorded. Only then may anything outside of this process follow from them.
+        5. The record may have taken as long as the lease. Once the heartbeat is due, the round begins anew.
+        6. What follows from the events starts: children that were given up are interrupted, others are begun, and
+           activities start.
+        """
+        # 1.
         if self._lease.is_behind:
             await self._lease.refresh()
         await self._keep_the_lease()
         await self._deliver(run, delivery)
+        # 2.
         self._sort_steps(run)
         if self._children.error is not None:
             raise self._children.error
+        # 3.
         if run.outcome is not None:
             self._drop_children(run)
             if not self._children.are_crossing:
@@ -198,12 +211,15 @@ class Drive:
             return await self._let_go(transitions.release(self._lease.token, self._now()))
         if self._is_at_rest(run, delivery):
             return await self._suspend(run, delivery.cause_to_stop())
+        # 4.
         if self._unsaved:
             await self._lease.append(self._unsaved)
             self._unsaved.clear()
         self._write_log()
+        # 5.
         if self._now() >= self._lease.heartbeat_at:
-            return False  # the host may have been frozen: nothing is started on a lease that may be gone
+            return False
+        # 6.
         self._children.interrupt_dropped()
         if self._stopping is Stopping.BETWEEN_STEPS:
             if not self._activities.are_running and not self._children.are_crossing:

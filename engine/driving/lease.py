@@ -192,6 +192,7 @@ class Lease:
         expected = self.execution
         for reads in range(MAX_READS):
             loaded = await self._store.load(expected.execution_id, from_chunk)
+            loaded.check()
             loaded = replace(loaded, chunks=of_run(loaded.chunks, expected.run_id, from_chunk))
             numbers = [chunk.number for chunk in loaded.chunks]
             whole = numbers == list(range(from_chunk, from_chunk + len(numbers)))

@@ -28,10 +28,10 @@ from engine.driving.left_alone import why_left_alone
 from engine.driving.resources import Resources
 from engine.driving.watchdog import Watchdog
 from engine.ground.clock import Clock
-from engine.ground.errors import Conflict, Missing, Unavailable
+from engine.ground.errors import Conflict, DecodingError, Missing, Unavailable, Unreadable
 from engine.ground.settings import Settings
 from engine.store import transitions
-from engine.store.base import Store, parse_executions
+from engine.store.base import Page, Store, page_of
 from engine.store.documents import Execution
 
 CLAIM_TRIES = 3
@@ -65,6 +65,8 @@ class Worker:
         self._places = asyncio.Semaphore(settings.max_drives)
         self._closing = False
         self._unknown: set[tuple[str, str]] = set()
+        self._unreadable: dict[str, str] = {}
+        """What was last logged of executions that can't be read: once is enough."""
 
     def start(self, execution: Execution) -> asyncio.Task[None]:
         """Begin to drive an execution, if there is something to do that nobody does. The task ends when the drive
@@ -85,7 +87,9 @@ class Worker:
         can't be reached: the batch should then be given again.
         """
         newest: dict[str, Execution] = {}
-        for execution in parse_executions(dict(document) for document in documents):
+        page = page_of(documents)
+        self._report(page)
+        for execution in page.executions:
             newest[execution.execution_id] = execution
         await self._drive_all(list(newest.values()))
 
@@ -99,6 +103,7 @@ class Worker:
             if not looked_at and page.executions and (due := page.executions[0].due_at) is not None:
                 overdue = (self._clock.now() - due).total_seconds()
                 _log.info("sweep: executions are due, the oldest is %.1f s overdue", overdue)
+            self._report(page)
             looked_at += len(page.executions)
             await self._drive_all(page.executions)
             continuation = page.continuation
@@ -179,6 +184,8 @@ class Worker:
             await self._attend(execution)
         except Unavailable:
             raise
+        except (DecodingError, Unreadable) as error:
+            self._report_once(execution.execution_id, str(error))
         except Exception:  # noqa: BLE001 - a document that can't be read must not take others along
             _log.exception("execution %s can't be driven", execution.execution_id)
 
@@ -255,6 +262,16 @@ class Worker:
                 return None
             return Drive(self._resources, workflow, Claim(claimed, is_fresh, is_takeover))
         return None
+
+    def _report(self, page: Page) -> None:
+        """Log what is passed over, because its exec document can't be read."""
+        for execution_id, problem in page.unreadable.items():
+            self._report_once(execution_id, problem)
+
+    def _report_once(self, execution_id: str, problem: str) -> None:
+        if self._unreadable.get(execution_id) != problem:
+            self._unreadable[execution_id] = problem
+            _log.error("execution %s is left alone: %s", execution_id, problem)
 
     def _leave_alone(self, execution: Execution) -> None:
         kind = (execution.workflow, execution.version)

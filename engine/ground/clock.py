@@ -35,7 +35,16 @@ def isoformat(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
-Instant = Annotated[datetime, AfterValidator(instant), PlainSerializer(isoformat)]
+def _stored(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise ValueError("an instant names its time zone")
+    try:
+        return instant(moment)
+    except OverflowError:
+        raise ValueError("the moment is outside of the years 1 to 9999 in UTC") from None
+
+
+Instant = Annotated[datetime, AfterValidator(_stored), PlainSerializer(isoformat)]
 
 
 class Clock(Protocol):

@@ -19,11 +19,13 @@
     ├── ClientError             a request can't be met: says which and why
     │   ├── UnknownWorkflow, UnknownExecution, UnknownDeferred
     │   ├── InvalidInput        names the field
-    │   └── AlreadyEnded, AlreadyResolved, NotEnded, ExecutionStopped
+    │   ├── AlreadyEnded, AlreadyResolved, NotEnded, ExecutionStopped
+    │   └── UnreadableExecution
     └── StoreError
         ├── Conflict            another writer changed the document first: read again
         ├── Taken               a document of that id exists already
         ├── Missing             no such document
+        ├── Unreadable          the exec document isn't one: it was changed by hand, or cut off
         ├── Refused             the store doesn't take the request as it is
         └── Unavailable         the store can't be reached, or its answer was lost: the write may have landed
 
@@ -190,6 +192,10 @@ class ExecutionStopped(ClientError):
     """The execution was interrupted or terminated: it has no result."""
 
 
+class UnreadableExecution(ClientError):
+    """The execution's exec document can't be read. The message says what is wrong with it. Mend the document."""
+
+
 class NotEnded(ClientError):
     """The execution still runs, or has ended only just now: what was asked is for those that are over for good."""
 
@@ -216,6 +222,11 @@ class Taken(StoreError):
 
 class Missing(StoreError):
     """No such document."""
+
+
+class Unreadable(StoreError):
+    """An exec document can't be read. The message names the execution and what is wrong. Nothing can be done with the
+    execution until the document is mended."""
 
 
 class Refused(StoreError):

@@ -15,16 +15,13 @@ Every store promises:
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
-
-from pydantic import ValidationError
+from typing import Any, Protocol, TypeVar
 
 from engine.ground.clock import Clock
-from engine.ground.errors import DecodingError
+from engine.ground.errors import DecodingError, Unreadable
 from engine.store.conditions import Condition
 from engine.store.documents import EXEC, INPUT, OUTPUT, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.store.feed import ChangeFeed
@@ -34,7 +31,6 @@ R = TypeVar("R", bound=Record)
 MAX_READS = 6
 """Reads that may lack a document which is known to exist, before the document counts as deleted."""
 _INBOX = ("deferred::", "child::", "channel::")
-_log = logging.getLogger("engine")
 
 
 @dataclass(frozen=True)
@@ -45,6 +41,14 @@ class Loaded:
     inbox: list[InboxItem] = field(default_factory=list)
     input: Large | None = None
     output: Large | None = None
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Documents that can't be read, by id, each with what is wrong. They are not among the others."""
+
+    def check(self, *ids: str) -> None:
+        """Raise DecodingError if one of these documents can't be read. None given: if any can't."""
+        for id in ids or sorted(self.unreadable):
+            if id in self.unreadable:
+                raise DecodingError(self.unreadable[id])
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Page:
 
     executions: list[Execution]
     continuation: str | None = None
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Executions whose exec document can't be read, by id, each with what is wrong. They are passed over."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +87,12 @@ class Store(Protocol):
         ...
 
     async def read(self, execution_id: str) -> Execution:
-        """The exec document. Raises Missing."""
+        """The exec document. Raises Missing, and Unreadable, as does every call that reads an exec document."""
         ...
 
     async def load(self, execution_id: str, from_chunk: int = 0) -> Loaded:
-        """All other documents of the execution; of the history, the chunks from that number on, in order.
-        Raises DecodingError."""
+        """All other documents of the execution; of the history, the chunks from that number on, in order. Documents
+        that can't be read are in `unreadable`."""
         ...
 
     async def replace(self, execution: Execution) -> Execution:
@@ -109,7 +115,7 @@ class Store(Protocol):
         ...
 
     async def read_inbox(self, execution_id: str, id: str) -> InboxItem:
-        """One inbox document. Raises Missing."""
+        """One inbox document. Raises Missing, DecodingError."""
         ...
 
     async def interrupt(self, execution_id: str, now: datetime) -> Execution:
@@ -147,42 +153,33 @@ async def wait_for_replica(clock: Clock, reads: int) -> None:
     await clock.wait(asyncio.Event(), min(0.05 * 2**reads, 1.0))
 
 
-def sort_documents(documents: Iterable[Document]) -> Loaded:
-    """The documents of a partition, except exec, sorted by kind; the chunks are in order. Raises DecodingError for a
-    document that can't be read."""
+def sort_documents(documents: Iterable[Document], unreadable: Mapping[str, str] | None = None) -> Loaded:
+    """The documents of a partition, but for exec, by what they are; the chunks in order. `unreadable`: ids of documents
+    that are known to be none, each with what is wrong."""
+    problems = dict(unreadable or {})
     by_id = {document["id"]: document for document in documents}
-    chunks = [_parsed(Chunk, d) for id, d in by_id.items() if id.startswith("history::")]
-    return Loaded(
-        chunks=sorted(chunks, key=lambda chunk: chunk.number),
-        inbox=[_parsed(InboxItem, d) for id, d in by_id.items() if id.startswith(_INBOX)],
-        input=_parsed(Large, by_id[INPUT]) if INPUT in by_id else None,
-        output=_parsed(Large, by_id[OUTPUT]) if OUTPUT in by_id else None,
-    )
+
+    def read(kind: type[R], id: str) -> Iterator[R]:
+        try:
+            yield kind.from_document(by_id[id])
+        except DecodingError as error:
+            problems[id] = str(error)
+
+    chunks = [chunk for id in by_id if id.startswith("history::") for chunk in read(Chunk, id)]
+    inbox = [item for id in by_id if id.startswith(_INBOX) for item in read(InboxItem, id)]
+    input = next(read(Large, INPUT), None) if INPUT in by_id else None
+    output = next(read(Large, OUTPUT), None) if OUTPUT in by_id else None
+    return Loaded(sorted(chunks, key=lambda chunk: chunk.number), inbox, input, output, problems)
 
 
-def _parsed(kind: type[R], document: Document) -> R:
-    try:
-        return kind.from_document(document)
-    except ValidationError as error:
-        raise DecodingError(f"document {document['id']} can't be read: {_problems(error)}") from error
-
-
-def _problems(error: ValidationError) -> str:
-    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
-
-
-def parse_executions(documents: Iterable[Document]) -> list[Execution]:
-    """The exec documents among `documents`. One that can't be read is logged and left out."""
-    executions = []
+def page_of(documents: Iterable[Mapping[str, Any]], continuation: str | None = None) -> Page:
+    """The exec documents among any documents of the container, as a page."""
+    executions, problems = list[Execution](), dict[str, str]()
     for document in documents:
-        if document.get("id") != EXEC:
+        if not isinstance(document, Mapping) or document.get("id") != EXEC:
             continue
         try:
-            executions.append(Execution.from_document(document))
-        except ValidationError as error:
-            _log.error(
-                "exec document of partition %r can't be read and is left alone: %s",
-                document.get("executionId"),
-                _problems(error),
-            )
-    return executions
+            executions.append(Execution.from_document(dict(document)))
+        except Unreadable as error:
+            problems[str(document.get("executionId"))] = str(error)
+    return Page(executions, continuation, problems)

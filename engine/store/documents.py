@@ -24,18 +24,19 @@ import re
 import uuid
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote, unquote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
 from engine.ground.clock import Instant
-from engine.ground.errors import DecodingError
+from engine.ground.errors import DecodingError, Unreadable
 from engine.values.error_records import ErrorRecord
-from engine.values.events import Event, dump_events, load_events
+from engine.values.events import Event, StepResolved, dump_events, load_events
 from engine.values.logic_flags import unknown
 from engine.values.outcome import OutcomeKind
+from engine.values.unseen import problem_of
 
 SCHEMA = 1
 """The version of these documents. A driver leaves alone what a later one wrote."""
@@ -48,6 +49,20 @@ MAX_ID_BYTES = 1_023
 """Of a document's id (https://learn.microsoft.com/azure/cosmos-db/concepts-limits)."""
 
 Document = dict[str, Any]
+
+
+STORED = {"stored": True}
+"""The context of a validation of what was read."""
+
+
+def _is_json(text: str, info: ValidationInfo) -> str:
+    if info.context == STORED and (problem := problem_of(text)) is not None:
+        raise ValueError(problem)
+    return text
+
+
+JsonText = Annotated[str, AfterValidator(_is_json)]
+"""The stored text of a value. It is looked through when it is read."""
 
 
 class Record(BaseModel):
@@ -66,9 +81,21 @@ class Record(BaseModel):
 
     @classmethod
     def from_document(cls, document: Document) -> Self:
-        """The record in a stored document. Raises pydantic's ValidationError if it isn't one."""
+        """The record in a stored document. Raises DecodingError, which names the document and what is wrong with it;
+        Unreadable for an exec document."""
         fields = {name: value for name, value in document.items() if not name.startswith("_")}
-        return cls.model_validate(fields)
+        try:
+            return cls.model_validate(fields, context=STORED)
+        except ValidationError as error:
+            raise unreadable(
+                str(document.get("executionId")), str(document.get("id", cls.default_id())), _problems(error)
+            ) from None
+
+    @classmethod
+    def default_id(cls) -> str | None:
+        """The id of all documents of this kind, if they have but one."""
+        default: object = cls.model_fields["id"].default
+        return default if isinstance(default, str) else None
 
     def with_write_id(self) -> Self:
         """The same, marked as a write of its own."""
@@ -97,7 +124,7 @@ class Execution(Record):
     """Tells this run from an earlier one of that id, which was purged."""
     logic_flags: tuple[str, ...] = Field(default=(), exclude_if=lambda flags: not flags)
     """Those of the engine that created it: it runs as that one ran it."""
-    payload: str | None = None
+    payload: JsonText | None = None
     """JSON text; None when it stands in the `input` document."""
     parents: tuple[Parent, ...] = ()
     """Who waits for its end."""
@@ -114,7 +141,7 @@ class Execution(Record):
     cause: ErrorRecord | None = None
     """Why the execution is suspended, when that is nothing that it waits for."""
     outcome: OutcomeKind | None = None
-    completed_result: str | None = None
+    completed_result: JsonText | None = None
     """JSON text; None when it stands in the `output` document."""
     error: ErrorRecord | None = None
     compensation_errors: tuple[ErrorRecord, ...] = ()
@@ -199,16 +226,40 @@ class Chunk(Record):
         id = f"history::{number:08d}"
         return cls(id=id, execution_id=execution_id, events=dump_events(list(events)), run_id=run_id).with_write_id()
 
+    @field_validator("id")
+    @classmethod
+    def _has_number(cls, value: str) -> str:
+        if not re.fullmatch(r"history::[0-9]{8}", value):
+            raise ValueError("the id of a chunk is history:: and 8 digits")
+        return value
+
     @property
     def number(self) -> int:
         return int(self.id.partition("::")[2])
 
     def decoded(self) -> list[Event]:
-        """Its events. Raises DecodingError on what this version of the engine doesn't know."""
+        """Its events. Raises DecodingError on what this version of the engine doesn't know, and on values that are no
+        JSON."""
         try:
-            return load_events(self.events)
+            events = load_events(self.events)
         except ValidationError as error:
-            raise DecodingError(f"document {self.id} holds events that this version can't read: {error}") from None
+            raise unreadable(self.execution_id, self.id, f"this version doesn't know its events: {error}") from None
+        for number, event in enumerate(events):
+            value = event.value if isinstance(event, StepResolved) else None
+            if value is not None and (problem := problem_of(value)) is not None:
+                raise unreadable(self.execution_id, self.id, f"events.{number}.value: {problem}")
+        return events
+
+
+def unreadable(execution_id: str, id: str, problem: str) -> DecodingError | Unreadable:
+    """The error for a stored document that can't be read."""
+    if id == EXEC:
+        return Unreadable(f"the exec document of execution {execution_id[:80]} can't be read: {problem}")
+    return DecodingError(f"document {id[:200]} can't be read: {problem}. Mend or restore it, then resume.")
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
 
 
 def new_run_id() -> str:
@@ -235,7 +286,7 @@ class InboxItem(Record):
 
     name: str
     at: Instant
-    value: str | None = None
+    value: JsonText | None = None
     error: ErrorRecord | None = None
     position: int = 0
     """How many items its sender knew to be there before: later than those, whatever the clocks said."""
@@ -276,7 +327,7 @@ class InboxItem(Record):
 class Large(Record):
     """A payload (`input`) or a result (`output`) with a document of its own."""
 
-    value: str
+    value: JsonText
 
 
 def inbox_id(kind: str, name: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from engine.core.declarations import Workflow
 from engine.core.registry import by_version
 from engine.core.run import Run
-from engine.ground.errors import NonDeterminism, UnknownWorkflow
+from engine.ground.errors import DecodingError, NonDeterminism, UnknownWorkflow, Unreadable
 from engine.store.base import Store
 from engine.store.documents import Chunk, Execution, of_run
 from engine.values.codec import Codec
@@ -57,7 +57,7 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
         parsed = json.loads(recording)
         execution = Execution.from_document(parsed["execution"])
         chunks = [Chunk.from_document(chunk) for chunk in parsed["history"]]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, DecodingError, Unreadable) as error:
         raise NoRecording(f"this is no recording of an execution: {type(error).__name__}: {error}") from error
     workflow = by_version(workflows).get((execution.workflow, execution.version))
     if workflow is None:

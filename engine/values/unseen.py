@@ -29,6 +29,17 @@ def plain_json(text: str | None) -> Any:
     return None if text is None else json.loads(first_line(text))
 
 
+def problem_of(text: str) -> str | None:
+    """What is wrong with stored text that is no JSON. None: nothing."""
+    json_text, _, notes = text.partition("\n")
+    try:
+        json.loads(json_text)
+        json.loads(notes or "{}")
+    except (ValueError, RecursionError) as error:
+        return f"its text is no JSON: {error}" if text else "its text is empty"
+    return None
+
+
 def notes_of(before: Any, back: Any) -> Notes:
     """What has to be noted for `back`, read from JSON text, to become what `before` was. Empty: nothing."""
     notes: Notes = {}

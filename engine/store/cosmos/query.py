@@ -17,7 +17,7 @@ from azure.cosmos.aio import ContainerProxy
 
 from engine.ground.clock import isoformat
 from engine.ground.errors import InvalidInput
-from engine.store.base import Filter, Page, parse_executions
+from engine.store.base import Filter, Page, page_of
 from engine.store.conditions import Condition
 from engine.store.documents import EXEC, Document
 
@@ -76,7 +76,7 @@ class Selection:
             if len(rows) == limit:
                 break
         found = list(rows.values())
-        return Page(parse_executions(found), self._write(found, after, seen) if len(found) == limit else None)
+        return page_of(found, self._write(found, after, seen) if len(found) == limit else None)
 
     async def total(self, container: ContainerProxy) -> int:
         """How many there are. Raises what a request may raise."""

@@ -141,7 +141,7 @@ class CosmosStore:
             # The predicate refused, so the execution is interrupted or complete. Neither is ever undone. A version that
             # is neither is old.
             def is_old(found: Document | None) -> bool:
-                return found is not None and found["status"] == "running" and not found["interrupted"]
+                return found is not None and found.get("status") == "running" and found.get("interrupted") is False
 
             found = await self._items.read_back(execution_id, EXEC, is_old)
             if found is None:  # a later document would be a new run, which nobody asked to interrupt

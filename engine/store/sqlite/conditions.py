@@ -18,6 +18,9 @@ _COLUMNS: dict[Path, str] = {
 }
 """Fields with a column of their own, which an index may serve."""
 
+_BODY = "CASE WHEN json_valid(body) THEN body END"
+"""A body that was cut off has no fields: SQLite would refuse the whole query for it."""
+
 
 def add_functions(db: sqlite3.Connection) -> None:
     """Give a connection the functions that conditions use."""
@@ -32,10 +35,10 @@ def selected(filter: Filter) -> tuple[list[str], list[Any]]:
             where.append(f"{column} = ?")
             parameters.append(value)
     if filter.outcome is not None:
-        where.append("json_extract(body, '$.outcome') = ?")
+        where.append(f"json_extract({_BODY}, '$.outcome') = ?")
         parameters.append(filter.outcome)
     if filter.suspended_with_cause:
-        where.append("json_extract(body, '$.cause') IS NOT NULL")
+        where.append(f"json_extract({_BODY}, '$.cause') IS NOT NULL")
     for condition in filter.conditions:
         text, bound = _translated(condition)
         where.append(text)
@@ -47,7 +50,7 @@ def _translated(condition: Condition) -> tuple[str, list[Any]]:
     """The SQL of a condition, and the values for its question marks."""
     tests, bound = [], list[Any]()
     for path in condition.paths:
-        field = _COLUMNS.get(path, "json_extract(body, ?)")
+        field = _COLUMNS.get(path, f"json_extract({_BODY}, ?)")
         if path not in _COLUMNS:
             bound.append("$" + "".join(f".{json.dumps(name)}" for name in path))
         match condition.operator:

@@ -6,12 +6,12 @@ can appear later with a smaller `seq`.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 from engine.store.feed import FeedLease, FeedLeaseLost
+from engine.store.sqlite.bodies import document_or_stub
 
 T = TypeVar("T")
 
@@ -74,14 +74,17 @@ class SqliteFeed:
     async def read(self, range: str, continuation: str | None, limit: int) -> tuple[list[dict[str, Any]], str]:
         start = int(continuation or 0)
 
-        def work(db: sqlite3.Connection) -> list[tuple[str, int]]:
-            query = "SELECT body, seq FROM documents WHERE feed_range = ? AND seq > ? ORDER BY seq LIMIT ?"
+        def work(db: sqlite3.Connection) -> list[tuple[str, str, str, int]]:
+            query = (
+                "SELECT execution_id, id, body, seq FROM documents "
+                "WHERE feed_range = ? AND seq > ? ORDER BY seq LIMIT ?"
+            )
             return db.execute(query, (int(range), start, limit)).fetchall()
 
         rows = await self._run(work)
         # Decoded on the caller's thread, because other calls wait for the store's thread.
-        documents = [{**json.loads(body), "_lsn": seq} for body, seq in rows]
-        return documents, str(rows[-1][1] if rows else start)
+        documents = [{**document_or_stub(*row), "_lsn": seq} for *row, seq in rows]
+        return documents, str(rows[-1][-1] if rows else start)
 
     async def _prepare(self) -> None:
         """Create the table of leases, with a row for each range, once."""

@@ -19,11 +19,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.ground.clock import isoformat
-from engine.ground.errors import Conflict, InvalidInput, Missing, Taken, TooLarge, Unavailable
+from engine.ground.errors import (
+    Conflict,
+    DecodingError,
+    InvalidInput,
+    Missing,
+    Taken,
+    TooLarge,
+    Unavailable,
+)
 from engine.store import transitions
-from engine.store.base import Filter, Loaded, Page, parse_executions, sort_documents
+from engine.store.base import Filter, Loaded, Page, page_of, sort_documents
 from engine.store.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.store.feed import ChangeFeed
+from engine.store.sqlite.bodies import document_of, document_or_stub
 from engine.store.sqlite.conditions import add_functions, selected
 from engine.store.sqlite.feed import SqliteFeed
 
@@ -88,11 +97,17 @@ class SqliteStore:
         def work(db: sqlite3.Connection) -> Loaded:
             first = f"history::{from_chunk:08d}"
             rows = db.execute(
-                "SELECT body FROM documents WHERE execution_id = ? AND id <> 'exec' "
+                "SELECT id, body FROM documents WHERE execution_id = ? AND id <> 'exec' "
                 "AND (id NOT LIKE 'history::%' OR id >= ?) ORDER BY id",
                 (execution_id, first),
             )
-            return sort_documents([json.loads(body) for (body,) in rows])
+            documents, problems = list[Document](), dict[str, str]()
+            for id, body in rows:
+                try:
+                    documents.append(document_of(execution_id, id, body))
+                except DecodingError as error:
+                    problems[id] = str(error)
+            return sort_documents(documents, problems)
 
         return await self._read(work)
 
@@ -188,7 +203,7 @@ class SqliteStore:
         def work(db: sqlite3.Connection) -> Page:
             rows = db.execute(query, (*parameters, limit)).fetchall()
             more = json.dumps(rows[-1][1:]) if len(rows) == limit else None
-            return Page(parse_executions(json.loads(row[0]) for row in rows), more)
+            return page_of((document_or_stub(execution_id, EXEC, body) for body, _, execution_id in rows), more)
 
         return await self._read(work)
 
@@ -303,8 +318,7 @@ def _fetch(db: sqlite3.Connection, execution_id: str, id: str) -> Document:
     row = db.execute("SELECT body FROM documents WHERE execution_id = ? AND id = ?", (execution_id, id)).fetchone()
     if row is None:
         raise Missing(f"execution {execution_id} has no document {id}")
-    document: Document = json.loads(row[0])
-    return document
+    return document_of(execution_id, id, row[0])
 
 
 def _read(db: sqlite3.Connection, execution_id: str) -> Execution:

@@ -12,7 +12,7 @@ from engine.boundary.health import LATE
 from engine.boundary.http import health
 from engine.testing import Environment
 
-WELL = {"status": "ok", "overdueSeconds": 0, "stuck": {}, "leftAlone": {}}
+WELL = {"status": "ok", "overdueSeconds": 0, "stuck": {}, "leftAlone": {}, "unreadable": {}}
 
 answer = Deferred("health.answer", str)
 

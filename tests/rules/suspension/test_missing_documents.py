@@ -1,8 +1,7 @@
-"""Documents that vanish or can't be read: the execution is suspended and says so, or ends; it never goes in circles."""
+"""Documents that vanish: the execution is suspended and says so, or ends; it never goes in circles."""
 
 from __future__ import annotations
 
-import json
 import logging
 from datetime import timedelta
 
@@ -11,7 +10,7 @@ import pytest
 from engine import Deferred, workflow
 from engine.ground.errors import Unavailable
 from engine.store.base import Filter
-from engine.store.documents import Document, Execution
+from engine.store.documents import Execution
 from engine.testing import Environment
 from tests.support.crashes import echo, ledger
 from tests.support.faults import (
@@ -23,7 +22,6 @@ from tests.support.faults import (
     fed,
     image,
     nth,
-    overwrite,
     store_of,
     unanswered,
 )
@@ -123,27 +121,6 @@ async def test_a_document_that_comes_back_lets_the_execution_go_on() -> None:
         await env.client.resume(id)
         assert (await env.finish(id)).value() == "ab"
         assert ledger.ran == ["echo"]
-
-
-UNREADABLE: dict[str, Document] = {
-    "no fields": {},
-    "wrong types": {"events": 3, "name": [], "at": {}, "value": 7},
-    "unknown events": {"events": [{"kind": "teleported", "at": "2026-01-01T00:00:00.000Z"}], "name": 5},
-}
-
-
-@pytest.mark.parametrize("kind", UNREADABLE)
-@pytest.mark.parametrize("document", ["history::00000000", "deferred::missing.answer", "input"])
-async def test_an_unreadable_document_suspends_the_execution_with_the_cause(document: str, kind: str) -> None:
-    """L2: whatever stands in its place, the execution says why it doesn't go on."""
-    async with Environment([missing_waits]) as env:
-        id = await _parked(env)
-        await overwrite(env, id, document, json.dumps({"id": document, "executionId": id} | UNREADABLE[kind]))
-        await _comes_to_rest(env, id)
-        execution = await env.store.inner.read(id)
-        assert execution.suspended
-        assert execution.cause is not None, "it rests, and nobody knows why"
-        assert execution.cause.type in ("DecodingError", "MissingDocument")
 
 
 @pytest.mark.parametrize("method", ["replace", "commit"])

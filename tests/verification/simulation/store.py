@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from engine.ground.errors import Missing, StoreError
-from engine.store.base import Filter, Page, parse_executions
+from engine.store.base import Filter, Page, page_of
 from engine.store.cosmos.items import NO_ETAG, Items, Operation, _check_sizes
 from engine.store.cosmos.query import ALL_BUT_EXEC, ALL_IDS, Selection
 from engine.store.cosmos.resend import Resend
@@ -173,7 +173,7 @@ class SimStore(CosmosStore):
             rows = [d for d in rows if _compare(d[selection.by], after) * sign >= 0]
             rows = [d for d in rows if d[selection.by] != after or d["executionId"] not in seen]
         found = rows[:limit]
-        return Page(parse_executions(found), selection._write(found, after, seen) if len(found) == limit else None)
+        return page_of(found, selection._write(found, after, seen) if len(found) == limit else None)
 
 
 def _compare(left: str, right: str) -> int:
