@@ -27,7 +27,7 @@ from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep
 from engine.core.trace import Asked
 from engine.ground.errors import Missing
 from engine.store.base import Store
-from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
+from engine.values.events import AttemptFailed, Event, StepHeld, StepResolved, Takeover
 
 MAX_PAGE = 1_000
 """Events or steps in one answer."""
@@ -97,7 +97,7 @@ async def pending(runtime: Runtime, execution_id: str) -> dict[str, Any]:
 
 async def describe_steps(store: Store, seen: Inspection, asked: tuple[Asked, ...]) -> list[StepShape]:
     """Steps as the outside sees them."""
-    failures = {event.step: event for event in seen.events if isinstance(event, AttemptFailed)}
+    failures = {event.step: event for event in seen.events if isinstance(event, AttemptFailed | StepHeld)}
     waiting = [one.target for one in asked if isinstance(one.target, ChildStep)][:MAX_CHILDREN]
     children = {step.execution_id: await _child(store, step) for step in waiting}
     return [_step(one, seen, failures.get(one.step), children) for one in asked]
@@ -121,7 +121,9 @@ async def _child(store: Store, step: ChildStep) -> ChildShape:
     )
 
 
-def _step(one: Asked, seen: Inspection, failed: AttemptFailed | None, children: Mapping[str, ChildShape]) -> StepShape:
+def _step(
+    one: Asked, seen: Inspection, failed: AttemptFailed | StepHeld | None, children: Mapping[str, ChildShape]
+) -> StepShape:
     shape = StepShape(
         kind=one.kind,
         step=one.step,
@@ -133,12 +135,12 @@ def _step(one: Asked, seen: Inspection, failed: AttemptFailed | None, children: 
     )
     match one.target:
         case ActivityStep():
-            tries = failed.attempt if failed else 0
+            retrying = failed if isinstance(failed, AttemptFailed) else None
             is_open = one.how == "open"
             update: dict[str, Any] = {
-                "attempt": tries + 1,
+                "attempt": retrying.attempt + 1 if retrying else 1,
                 "last_error": ErrorShape.of(failed.error) if failed else None,
-                "next_try_at": failed.retry_at if failed and is_open else None,
+                "next_try_at": retrying.retry_at if retrying and is_open else None,
             }
         case TimerStep(due=due):
             update = {"due_at": due}
@@ -191,6 +193,8 @@ def _event(number: int, event: Event, asked: Mapping[Any, Asked], whole: bool) -
         case AttemptFailed():
             error = ErrorShape.of(event.error)
             update = {"step": event.step, "attempt": event.attempt, "retry_at": event.retry_at, "error": error}
+        case StepHeld():
+            update = {"step": event.step, "error": ErrorShape.of(event.error)}
         case Takeover():
             update = {"worker": event.worker}
         case _:

@@ -84,7 +84,15 @@ async def _replay(
         return (), f"this app has no workflow {execution.workflow} with version {execution.version}"
     if len(events) > MAX_EVENTS:
         return (), f"the history has {len(events):,} events: no more than {MAX_EVENTS:,} are replayed for an answer"
-    run = Run(workflow, execution.execution_id, payload, execution.created_at, execution.ancestors, execution.run_id)
+    run = Run(
+        workflow,
+        execution.execution_id,
+        payload,
+        execution.created_at,
+        execution.ancestors,
+        execution.run_id,
+        execution.logic_flags,
+    )
     trace = Trace(run)
     try:
         async with asyncio.timeout(MAX_TIME.total_seconds()):

@@ -32,7 +32,7 @@ from engine.core.steps import (
 )
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import NonDeterminism, UnknownLogic
-from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepKind, StepResolved
+from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepHeld, StepKind, StepResolved
 from engine.values.logic_flags import LogicFlag, unknown
 from engine.values.outcome import Outcome
 
@@ -113,8 +113,12 @@ class Run:
                 assert isinstance(step, ActivityStep)
                 failed = replace(step, attempts=event.attempt, retry_at=event.retry_at, is_recorded=True)
                 self.steps.change(failed)
-                if event.attempt:
-                    self.steps.start(failed)
+                self.steps.start(failed)
+                return
+            case StepHeld():
+                step = self._expected("activity", event)
+                assert isinstance(step, ActivityStep)
+                self.steps.change(replace(step, attempts=0, retry_at=None, is_recorded=True))
                 return
             case Begun():
                 child = self._expected("child", event)
@@ -178,7 +182,7 @@ class Run:
                 self.steps.resolve(step)
                 settle(step.future, result)
 
-    def _expected(self, kind: StepKind, event: StepResolved | AttemptFailed | Begun) -> Step:
+    def _expected(self, kind: StepKind, event: StepResolved | AttemptFailed | StepHeld | Begun) -> Step:
         """The open step that an event names. The step keeps the digest under which it was recorded first."""
         step: Step | None = self.steps.of_kind(kind).get(event.step)
         if step is not None and step.digest == event.digest:
@@ -199,7 +203,8 @@ class Run:
             reason = f"now waits for {', '.join(waiting[:5])}" + (" and others" if len(waiting) > 5 else "")
         else:
             reason = "now waits for nothing"
-        what = {AttemptFailed: "a failed attempt of", Begun: "the start of"}.get(type(event), "the end of")
+        words = {AttemptFailed: "a failed attempt of", StepHeld: "the failure of", Begun: "the start of"}
+        what = words.get(type(event), "the end of")
         raise NonDeterminism(
             f"event {self.turn} of the history records {what} {found}, but the code of {self.workflow!r} {reason}. "
             "Either its steps were renamed, added, removed or reordered since, or they depend on something that isn't "

@@ -22,7 +22,7 @@ from engine.driving.resources import Resources
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import EncodingError, RetryAfter, TooLarge
 from engine.values.error_records import ErrorRecord, record
-from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepResolved
+from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepHeld, StepResolved
 
 
 class Delivery:
@@ -56,7 +56,7 @@ class Delivery:
         return event
 
     def cause_to_stop(self) -> ErrorRecord | None:
-        """What a step failed with that is to suspend the execution, if the workflow still waits for that step."""
+        """What the first held step failed with that the workflow still waits for."""
         return next((error for step, error in self._held if self._run.is_open("activity", step.id)), None)
 
     def _at(self) -> datetime:
@@ -102,8 +102,7 @@ class Delivery:
         if isinstance(ended.error, EncodingError | TooLarge) or not retry.allows(ended.error, attempts):
             if self._run.workflow.options.suspend_on_failure:
                 self._held.append((step, error))
-                # Resumed, it starts with all its attempts.
-                return AttemptFailed(step.id, step.digest, at, 0, error, at, input=step.new_input)
+                return StepHeld(step.id, step.digest, at, error, input=step.new_input)
             return StepResolved(step.id, step.digest, at, "activity", error=error, input=step.new_input)
         asked = ended.error.delay(at) if isinstance(ended.error, RetryAfter) else None
         delay = retry.delay(attempts, self._resources.rng) if asked is None else asked

@@ -291,8 +291,6 @@ class Drive:
             return False
         if not self._activities.are_idle or not self._children.are_idle:
             return False
-        if delivery.cause_to_stop() is not None:
-            return True
         due = self._next_due(run)
         return due is None or due > self._now() + self._resources.settings.hold
 
@@ -316,7 +314,7 @@ class Drive:
                 cause.type,
                 cause.message,
             )
-            return await self._let_go(self._suspension(None, cause))
+            return await self._let_go(self._suspension(self._next_due(run), cause))
         if run.open_steps():
             return await self._let_go(self._suspension(self._next_due(run)))
         return await self._suspend_because(

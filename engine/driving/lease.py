@@ -29,7 +29,7 @@ from engine.store.base import MAX_READS, Loaded, Store, wait_for_replica
 from engine.store.documents import Chunk, Large, of_run
 from engine.store.transitions import Replacement
 from engine.values.codec import stored_size
-from engine.values.events import AttemptFailed, Begun, Event, StepResolved, Takeover
+from engine.values.events import AttemptFailed, Begun, Event, StepHeld, StepResolved, Takeover
 
 MAX_CHUNK_BYTES = 900_000
 """Of a chunk's values, unless one event alone is larger: a chunk and the exec document fit into one batch of 2 MB."""
@@ -238,8 +238,8 @@ def _groups(events: Iterable[Event]) -> list[list[Event]]:
 def _size(event: Event) -> int:
     """About how many bytes an event takes in a chunk."""
     size = 200 + (stored_size(event.value or "") if isinstance(event, StepResolved) else 0)
-    if isinstance(event, StepResolved | AttemptFailed) and event.error is not None:
+    if isinstance(event, StepResolved | AttemptFailed | StepHeld) and event.error is not None:
         size += len(event.error.model_dump_json().encode())
-    if isinstance(event, StepResolved | AttemptFailed | Begun) and event.input is not None:
+    if isinstance(event, StepResolved | AttemptFailed | StepHeld | Begun) and event.input is not None:
         size += sum(stored_size(text) for text in event.input.values())
     return size

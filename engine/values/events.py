@@ -52,6 +52,19 @@ class AttemptFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class StepHeld:
+    """An activity failed for good, and its workflow is one that is held then. The workflow doesn't see it. The next
+    driver runs the step again, with all its attempts."""
+
+    step: str
+    digest: str
+    at: Instant
+    error: ErrorRecord
+    kind: Literal["held"] = "held"
+    input: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Begun:
     """A child that is waited for exists. The workflow doesn't see it."""
 
@@ -79,7 +92,7 @@ class Takeover:
     kind: Literal["takeover"] = "takeover"
 
 
-Event = StepResolved | AttemptFailed | Begun | Interrupted | Takeover
+Event = StepResolved | AttemptFailed | StepHeld | Begun | Interrupted | Takeover
 
 _events: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
 

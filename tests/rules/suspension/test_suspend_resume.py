@@ -101,6 +101,17 @@ async def needs_mending_beside() -> list[str]:
     return await asyncio.gather(fails_until_mended(), works())
 
 
+@workflow(suspend_on_failure=True, time_limit=timedelta(hours=3))
+async def lives_beside_the_broken() -> None:
+    async def ticks() -> None:
+        for _ in range(2):
+            await asyncio.sleep(3_600)
+            await do("tick")
+
+    compensate(do, "undone")
+    await asyncio.gather(fails_until_mended(), ticks())
+
+
 @workflow(suspend_on_failure=True)
 async def gives_up_on_the_broken() -> str:
     try:
@@ -186,7 +197,7 @@ async def test_an_interrupt_of_what_is_about_to_suspend_cleans_up_to_the_end() -
     async with Environment(ALL) as env:
         Stage.set()
         id = await env.start(needs_mending_beside)
-        failed = appended(env, "attempt")
+        failed = appended(env, "held")
         driving = asyncio.create_task(env.drive(id))
         await Stage.begun.wait()
         await failed.wait()
@@ -197,12 +208,37 @@ async def test_an_interrupt_of_what_is_about_to_suspend_cleans_up_to_the_end() -
         await assert_replays(env)
 
 
+@pytest.mark.parametrize("mended", [True, False])
+async def test_other_branches_and_the_time_limit_go_on_beside_a_held_step(mended: bool) -> None:
+    """A timer brings the execution back. The step that failed is tried again then, and holds it again."""
+    async with Environment(ALL) as env:
+        Stage.set()
+        id = await env.start(lives_beside_the_broken)
+        await env.settle()
+        for ticks in (0, 1):
+            status = await env.status(id)
+            assert status.suspended
+            assert status.cause is not None
+            assert status.due_at is not None
+            assert journal.counts() == {"failed": ticks + 1} | ({"tick": ticks} if ticks else {})
+            env.clock.advance(timedelta(hours=1, seconds=1))
+            await env.settle()
+        Stage.is_mended = mended
+        if mended:
+            await env.client.resume(id)
+        status = await env.finish(id)
+        assert status.outcome == ("completed" if mended else "failed")
+        assert journal.counts()["tick"] == 2
+        assert (journal.effects[-1] == "undone") == (not mended)
+        assert mended or (status.error is not None and status.error.type == "TimeoutError")
+
+
 async def test_a_failed_step_that_is_given_up_suspends_nothing() -> None:
     """A timeout around it fires while another step of the same drive still runs: the body goes on by its timers."""
     async with Environment(ALL) as env:
         Stage.set()
         id = await env.start(gives_up_on_the_broken)
-        failed = appended(env, "attempt")
+        failed = appended(env, "held")
         driving = asyncio.create_task(env.drive(id))
         await Stage.begun.wait()
         await failed.wait()
