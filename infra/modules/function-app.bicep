@@ -184,6 +184,8 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
           }
         }
       }
+      // Documented for this version, and not in the types that are published for it.
+      #disable-next-line BCP037
       siteUpdateStrategy: {
         type: siteUpdateStrategy
       }

@@ -72,7 +72,8 @@ def test_its_package_is_the_app_and_the_engine(project: Path, rule: Rule) -> Non
 
 
 def test_files_of_this_repository_are_shared_and_not_written_twice(project: Path) -> None:
-    for path in ("host.json", "function_app.py", "infra/main.bicep", "workflows/orders.py"):
+    infra = [path.relative_to(ROOT).as_posix() for path in (ROOT / "infra").rglob("*") if path.is_file()]
+    for path in ("host.json", "function_app.py", "azure.yaml", "workflows/orders.py", *infra):
         assert (project / path).read_bytes() == (ROOT / path).read_bytes()
         assert not (ROOT / "template" / path).exists()
 
