@@ -287,6 +287,7 @@ class Client:
             raise UnknownDeferred(f"no channel is named {channel!r}: {known}")
         if not isinstance(found, Channel):
             raise TypeError(f"a value is sent to a Channel or its name, not to {found!r}")
+        self._registry.check_type(found)
         return found
 
     def _find_deferred(self, deferred: str | Deferred[Any]) -> Deferred[Any]:
@@ -296,6 +297,7 @@ class Client:
             raise UnknownDeferred(f"no deferred is named {deferred!r}: {known}")
         if not isinstance(found, Deferred):
             raise TypeError(f"what is resolved is a Deferred or its name, not {found!r}")
+        self._registry.check_type(found)
         inbox_id("deferred", found.name)
         return found
 

@@ -87,7 +87,7 @@ class _Walk:
         self.named: list[Found] = []
         self._roots = {id(workflow) for workflow in workflows}
         self._into_children = into_children
-        self._own = OwnModules(workflow.function.__module__ for workflow in workflows)
+        self._own = OwnModules(plain(workflow.function).__module__ for workflow in workflows)
         self._waiting: list[tuple[Any, FunctionType | None]] = [(workflow, None) for workflow in reversed(workflows)]
         self._seen: dict[int, Any] = {}
         """By id. The objects are kept, so that no id is used twice."""

@@ -96,6 +96,12 @@ class Registry:
         """The names of all channels."""
         return sorted(self._channels)
 
+    def check_type(self, given: Deferred[Any] | Channel[Any]) -> None:
+        """Raise TypeError if the app's own deferred or channel of that name has another type."""
+        own = self.deferred(given.name) if isinstance(given, Deferred) else self.channel(given.name)
+        if own is not None and not _is_same(own, given):
+            raise TypeError(_clash(f"{type(given).__name__.lower()} {given.name!r}", own, given))
+
     def _check_children(self, named: Iterable[Found]) -> None:
         missing = dict[int, str]()
         for found in named:

@@ -2,8 +2,9 @@
 
     python -m engine.guard workflows        # every workflow in a module's WORKFLOWS
 
-It sees a workflow's own function, what is defined inside of it, and the plain functions of the same app that these
-call. It reads names, not values: it misses what is hidden behind a variable, and what it finds is worth a look.
+It sees a workflow's own function, what is defined inside of it, and the functions and methods of the same app that
+these can reach (see `engine.core.discovery`). It reads names, not values: it misses what is hidden behind a variable,
+and what it finds is worth a look.
 """
 
 from __future__ import annotations

@@ -120,5 +120,5 @@ def check_step(step: str, names: Sequence[str]) -> None:
     name = step.partition("#")[0]
     if name not in names:
         near = difflib.get_close_matches(name, names, 3)
-        known = f"; there is {', '.join(near or names)}" if names else "; these workflows call none"
+        known = f"; there is {', '.join(near or names[:10])}" if names else "; these workflows call none"
         raise ValueError(f"no activity is named {name!r}{known}")

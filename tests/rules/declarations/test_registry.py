@@ -99,10 +99,31 @@ WAYS = {
     "an attribute of an instance": """
         from shop.steps import step
         class Service:
-            def __init__(self): self.charge = step
-        service = Service()
+            def __init__(self, charge): self.charge = charge
+        service = Service(step)
         @workflow
         async def sell() -> None: await service.charge()
+        """,
+    "an instance that is passed on": """
+        from shop.steps import step
+        class Service:
+            def __init__(self, charge): self.charge = charge
+        service = Service(step)
+        async def help(given): await given.charge()
+        @workflow
+        async def sell() -> None:
+            given = service
+            await help(given)
+        """,
+    "a dispatch by type": """
+        from functools import singledispatch
+        from shop.steps import step
+        @singledispatch
+        async def help(what): ...
+        @help.register
+        async def _(what: int): await step()
+        @workflow
+        async def sell() -> None: await help(3)
         """,
     "a method of a class": """
         from shop.steps import step
@@ -251,18 +272,24 @@ def test_a_factory_that_makes_other_activities_each_time_is_refused(app: App) ->
 
 
 def test_what_code_names_comes_before_what_stands_beside_it(app: App) -> None:
-    """An activity of a test that shares its module with another of that name."""
+    """Declarations of a test that share its module with others of their names."""
     source = """
         @activity
         async def charge() -> str: return "the app's"
+        answer = Deferred("answer", int)
         def made():
+            answer = Deferred("answer", str)
             @activity
             async def charge() -> str: return "the test's"
             @workflow
-            async def sell() -> str: return await charge()
+            async def sell() -> str: return await charge() + await answer
             return sell
         """
-    assert Registry([app(orders=source).made()]).activity_names() == ["charge"]
+    registry = Registry([app(orders=source).made()])
+    assert registry.activity_names() == ["charge"]
+    found = registry.deferred("answer")
+    assert found is not None
+    assert found.type is str
 
 
 class Fruit(BaseModel):
@@ -364,6 +391,24 @@ async def test_one_of_many_is_found_by_the_name_of_its_kind() -> None:
     assert Registry([reads]).deferred("registry.alone[ann]") is alone
     with pytest.raises(ValueError, match=r"'registry.alone\[ann\]' is declared with two types, str and bool"):
         Registry([clashes])
+
+
+@pytest.mark.parametrize("kind", [Deferred, Channel])
+async def test_a_client_uses_the_types_of_the_app(kind: Any) -> None:
+    """A script that declares the name with another type is refused before anything is stored."""
+    own = kind("registry.typed", bool)
+
+    @workflow
+    async def reads() -> bool:
+        return bool(await (own if isinstance(own, Deferred) else own.receive()))
+
+    async with Environment([reads]) as env:
+        execution = await env.start(reads)
+        give: Any = env.client.resolve if kind is Deferred else env.client.send
+        with pytest.raises(TypeError, match=r"'registry\.typed' is declared with two types, bool and str: "):
+            await give(execution, kind("registry.typed", str), "yes")
+        await give(execution, kind("registry.typed", bool), True)
+        assert (await env.finish(execution)).value() is True
 
 
 # -- workflows --

@@ -55,6 +55,8 @@ async def careless() -> None:
     except BaseException:
         workflow.logger.info("gone")
     helpers.reads_the_clock()
+    helpers.till.open()
+    helpers.HANDLERS["environment"]()
 
 
 @workflow
