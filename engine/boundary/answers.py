@@ -108,6 +108,7 @@ def describe(status: Status) -> dict[str, Any]:
         "outcome": status.outcome,
         "suspended": status.suspended,
         "interrupted": status.interrupted,
+        "interruptReason": status.interrupt_reason,
         "cause": describe_error(status.cause),
         "error": describe_error(status.error),
         "compensationErrors": [describe_error(error) for error in status.compensation_errors] or None,

@@ -234,10 +234,12 @@ class Client:
         found = self._find_channel(name)
         return await self._requests.send(_id(execution), found.name, found.codec.accept(text or "null"), key)
 
-    async def interrupt(self, execution: str | Handle[Any]) -> Status:
+    async def interrupt(self, execution: str | Handle[Any], *, reason: str | None = None) -> Status:
         """Ask an execution to stop and clean up. Once accepted, the execution ends as interrupted; `interrupted` is
-        False in the status of one that had ended before. Raises UnknownExecution."""
-        return await self._requests.interrupt(_id(execution))
+        False in the status of one that had ended before. `reason`: up to 1,000 characters, shown in the status, and the
+        message of the CancelledError in the workflow; of several, the first stays. Raises UnknownExecution,
+        InvalidInput."""
+        return await self._requests.interrupt(_id(execution), reason)
 
     async def resume(self, execution: str | Handle[Any]) -> Status:
         """Let a suspended execution run again, also a quarantined one. Raises UnknownExecution, AlreadyEnded."""

@@ -27,7 +27,7 @@ class Speaker(Protocol):
 
     async def send(self, execution: str, channel: Any, value: Any, *, key: str | None = None) -> Status: ...
 
-    async def interrupt(self, execution: str) -> Status: ...
+    async def interrupt(self, execution: str, *, reason: str | None = None) -> Status: ...
 
     async def resume(self, execution: str) -> Status: ...
 
@@ -98,10 +98,12 @@ class Handle(Generic[R]):
         UnknownDeferred for a channel that nobody declares, InvalidInput, EncodingError, AlreadyEnded."""
         return await self._client.send(self.execution_id, channel, value, key=key)
 
-    async def interrupt(self) -> Status:
+    async def interrupt(self, *, reason: str | None = None) -> Status:
         """Ask the execution to stop and clean up. Once accepted, the execution ends as interrupted; `interrupted` is
-        False in the status of one that had ended before. Raises UnknownExecution."""
-        return await self._client.interrupt(self.execution_id)
+        False in the status of one that had ended before. `reason`: up to 1,000 characters, shown in the status, and the
+        message of the CancelledError in the workflow; of several, the first stays. Raises UnknownExecution,
+        InvalidInput."""
+        return await self._client.interrupt(self.execution_id, reason=reason)
 
     async def resume(self) -> Status:
         """Let a suspended execution run again, also a quarantined one. Raises UnknownExecution, AlreadyEnded."""

@@ -83,10 +83,15 @@ async def poll(runtime: Runtime, request: Request, execution_id: str) -> Respons
 
 
 async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Response:
-    """POST executions/{id}/interrupt: 202 if accepted (it will end as interrupted), 409 if it came too late."""
+    """POST executions/{id}/interrupt: 202 if accepted (it will end as interrupted), 409 if it came too late. The body
+    may be {"reason": "…"}: shown in the status and seen by the workflow."""
 
     async def work() -> Response:
-        status = await runtime.client.interrupt(execution_id)
+        given = json.loads(_json_text(request).strip() or "null")
+        given = {} if given is None else given
+        if not isinstance(given, dict) or given.keys() - {"reason"}:
+            raise invalid('the body of an interrupt is empty, or {"reason": "…"}')
+        status = await runtime.client.interrupt(execution_id, reason=given.get("reason"))
         if status.is_complete and not status.interrupted:
             raise AlreadyEnded(f"the interrupt came too late: execution {execution_id} {_ended(status)}")
         return _answer(request, status, 202)

@@ -46,6 +46,8 @@ from engine.values.unseen import first_line, plain_json
 
 MAX_KEY = 100
 """Characters that the key of a channel's value takes in a document's id."""
+MAX_REASON = 1_000
+"""Characters of the reason for an interrupt."""
 
 
 class Requests:
@@ -155,12 +157,13 @@ class Requests:
         self._tell(execution)
         return await self.status(execution)
 
-    async def interrupt(self, execution_id: str) -> Status:
+    async def interrupt(self, execution_id: str, reason: str | None) -> Status:
         """Ask an execution to stop and clean up. Once accepted it ends as interrupted; the status tells (`interrupted`
-        is false if it had ended before). Raises UnknownExecution."""
+        is false if it had ended before). The first reason stays. Raises UnknownExecution, InvalidInput."""
         _check_id(execution_id)
+        _check_reason(reason)
         with _known(execution_id):
-            execution = await self._store.interrupt(execution_id, self._clock.now())
+            execution = await self._store.interrupt(execution_id, self._clock.now(), reason)
         self._tell(execution)
         return await self.status(execution)
 
@@ -241,6 +244,17 @@ def _known(execution_id: str) -> Iterator[None]:
         raise _unknown(execution_id) from None
     except (Unreadable, DecodingError) as error:
         raise UnreadableExecution(str(error)) from None
+
+
+def _check_reason(reason: object) -> None:
+    if reason is None:
+        return
+    if not isinstance(reason, str) or not 0 < len(reason) <= MAX_REASON:
+        raise InvalidInput(
+            f"the reason of an interrupt is a text of 1 to {MAX_REASON:,} characters", [("reason", "not such a text")]
+        )
+    if reason != reason.encode("utf-8", "replace").decode():
+        raise InvalidInput("the reason of an interrupt holds half a character", [("reason", "half a character")])
 
 
 def _unknown(execution_id: str) -> UnknownExecution:

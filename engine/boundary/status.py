@@ -20,7 +20,7 @@ class Status:
 
     outcome: how the execution ended; None while it runs.
     suspended: nobody drives the execution before `resume`, a value from outside, or `due_at`.
-    interrupted: the execution was asked to stop.
+    interrupted: the execution was asked to stop; `interrupt_reason` is why, if whoever asked said so.
     cause: why the execution is suspended.
     result: JSON text, if the execution completed. `value()` reads it.
     error: the failure that the execution ended with.
@@ -37,6 +37,7 @@ class Status:
     outcome: OutcomeKind | None
     suspended: bool
     interrupted: bool
+    interrupt_reason: str | None
     cause: ErrorRecord | None
     result: str | None
     error: ErrorRecord | None
@@ -60,6 +61,7 @@ class Status:
             outcome=execution.outcome,
             suspended=execution.suspended,
             interrupted=execution.interrupted,
+            interrupt_reason=execution.interrupt_reason,
             cause=execution.cause,
             result=result if execution.outcome == "completed" else None,
             error=execution.error,

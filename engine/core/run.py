@@ -126,7 +126,7 @@ class Run:
                 self.steps.change(replace(child, begun=True, is_recorded=True))
                 return
             case Interrupted():
-                self._wind_up.interrupt()
+                self._wind_up.interrupt(event.reason)
             case _:
                 return
         self._run_until_idle()

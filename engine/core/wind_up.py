@@ -27,6 +27,7 @@ class WindUp:
     def __init__(self, workflow: Workflow[Any, Any], loop: DurableLoop) -> None:
         self.outcome: Outcome | None = None
         self.interrupted = False
+        self._reason = "the execution was interrupted"
         self.cause: BaseException | None = None
         """What the workflow failed with, or was interrupted by, while it winds up."""
         self._workflow = workflow
@@ -59,14 +60,15 @@ class WindUp:
         """Have `last` run at the very end."""
         self._finalizers.append(last)
 
-    def interrupt(self) -> None:
-        """Cancel the workflow's own code."""
+    def interrupt(self, reason: str | None) -> None:
+        """Cancel the workflow's own code, with the reason as the message."""
         self.interrupted = True
+        self._reason = reason or self._reason
         self.outcome = None
         assert self._main is not None
         if self._task is not None and self._task.done():
             self._task = None  # it had ended well: now there is something to undo
-        self._main.cancel("the execution was interrupted")
+        self._main.cancel(self._reason)
 
     def proceed(self) -> None:
         """Wind up as far as possible, now that the loop is idle. Sets the outcome once everything has ended."""
@@ -124,7 +126,7 @@ class WindUp:
         if self.interrupted:
             saved = None if main.cancelled() or error is None else record(error)
             if saved is None:
-                self.cause = asyncio.CancelledError("the execution was interrupted")
+                self.cause = asyncio.CancelledError(self._reason)
             return Outcome("interrupted", error=saved, compensation_errors=failures)
         if error is not None:
             return Outcome("failed", error=record(error), compensation_errors=failures)

@@ -83,7 +83,8 @@ async def drop_child(store: Store, clock: Clock, settings: Settings, parent: Exe
         with contextlib.suppress(Missing):
             child = await store.read(step.execution_id)
             if child.creator == parent.execution_id:
-                await store.interrupt(step.execution_id, clock.now())
+                reason = f"its parent {parent.execution_id} no longer waits for it"
+                await store.interrupt(step.execution_id, clock.now(), reason)
             return
         if not step.is_own:
             return

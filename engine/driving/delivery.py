@@ -43,7 +43,7 @@ class Delivery:
         """The event that happens next at the present time; None if nothing has come."""
         run, at = self._run, self._at()
         if self._lease.execution.interrupted and not run.interrupted:
-            return Interrupted(at)
+            return Interrupted(at, reason=self._lease.execution.interrupt_reason)
         if run.outcome is not None:
             return None
         while (ended := self._activities.next_ended()) is not None:

@@ -138,6 +138,7 @@ class Execution(Record):
     status: Literal["running", "complete"] = "running"
     suspended: bool = False
     interrupted: bool = False
+    interrupt_reason: str | None = None
     cause: ErrorRecord | None = None
     """Why the execution is suspended, when that is nothing that it waits for."""
     outcome: OutcomeKind | None = None

@@ -17,7 +17,7 @@ read, and is written under the etag of that version.
 | attach            | running                       | a parent    | parents |
 | mark as notified  | complete, its parents lack it | anybody     | parentsNotified, dueAt |
 | add an inbox item | running                       | a patch     | dueAt; wake + 1, inboxCount + 1 |
-| interrupt         | running, not interrupted yet  | a patch     | interrupted, dueAt; wake + 1 |
+| interrupt         | running, not interrupted yet  | a patch     | interrupted, interruptReason, dueAt; wake + 1 |
 | mark for purge    | complete                      | a patch     | dueAt |
 
 Rules:
@@ -228,9 +228,9 @@ def add_inbox_item(now: datetime) -> Patch:
     return Patch("add an inbox item", IS_RUNNING, {"due_at": now, "updated_at": now}, ("wake", "inbox_count"))
 
 
-def interrupt(now: datetime) -> Patch:
+def interrupt(now: datetime, reason: str | None = None) -> Patch:
     """Ask it to stop and clean up."""
-    changes = {"interrupted": True, "due_at": now, "updated_at": now}
+    changes = {"interrupted": True, "interrupt_reason": reason, "due_at": now, "updated_at": now}
     return Patch("interrupt it", CAN_BE_INTERRUPTED, changes, ("wake",))
 
 

@@ -81,6 +81,7 @@ class Interrupted:
 
     at: Instant
     kind: Literal["interrupted"] = "interrupted"
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ TRANSITIONS: dict[str, Transition] = {
     "attach": transitions.attach(PARENT, T),
     "mark as notified": transitions.mark_as_notified(T),
     "add an inbox item": transitions.add_inbox_item(T),
-    "interrupt": transitions.interrupt(T),
+    "interrupt": transitions.interrupt(T, "late"),
     "mark for purge": transitions.mark_for_purge(as_execution(Exec())),
 }
 

@@ -259,6 +259,9 @@ async def speaks(client: Client, handle: Handle[Receipt]) -> None:
     await handle.send(approval, True)  # type: ignore[call-overload]
 
     assert_type(await handle.interrupt(), Status)
+    assert_type(await handle.interrupt(reason="late"), Status)
+    await handle.interrupt("late")  # type: ignore[call-arg]
+    await handle.interrupt(reason=5)  # type: ignore[arg-type]
     assert_type(await handle.resume(), Status)
     assert_type(await handle.terminate(), Status)
     assert_type(await handle.purge(), None)
@@ -268,6 +271,7 @@ async def speaks(client: Client, handle: Handle[Receipt]) -> None:
     assert_type(status.status, Literal["running", "complete"])
     assert_type(status.outcome, Literal["completed", "failed", "interrupted", "terminated"] | None)
     assert_type(status.is_complete, bool)
+    assert_type(status.interrupt_reason, str | None)
     status.etag  # type: ignore[attr-defined]
     status.lease_expires_at  # type: ignore[attr-defined]
 

@@ -137,10 +137,10 @@ class SqliteStore:
     async def read_inbox(self, execution_id: str, id: str) -> InboxItem:
         return await self._read(lambda db: InboxItem.from_document(_fetch(db, execution_id, id)))
 
-    async def interrupt(self, execution_id: str, now: datetime) -> Execution:
+    async def interrupt(self, execution_id: str, now: datetime, reason: str | None = None) -> Execution:
         def work(db: sqlite3.Connection) -> Execution:
             execution = _read(db, execution_id)
-            transition = transitions.interrupt(now)
+            transition = transitions.interrupt(now, reason)
             if not transition.is_allowed(execution):
                 return execution
             return _replace(db, transition.apply(execution))

@@ -173,7 +173,7 @@ async def test_a_finished_execution_takes_no_more(runtime: Runtime) -> None:
     to = request(f"executions/{id}", True)
     assert (await http.resolve_deferred(runtime, to, id, "face.yes")).status == 409
     assert (await http.send(runtime, request(f"executions/{id}", "x"), id, "face.words")).status == 409
-    assert (await http.interrupt(runtime, to, id)).status == 409
+    assert (await http.interrupt(runtime, request(f"executions/{id}"), id)).status == 409
     assert (await http.resume(runtime, to, id)).status == 409
     assert (await http.terminate(runtime, to, id)).status == 409
     assert (await http.purge(runtime, id)).status == 204
