@@ -39,7 +39,7 @@ KEY = "a2V5"
         ),
     ],
 )
-def test_settings(settings: dict[str, str], expected: CosmosAccount | None):
+def test_settings(settings: dict[str, str], expected: CosmosAccount | None) -> None:
     assert CosmosAccount.from_environment(settings) == expected
 
 
@@ -61,7 +61,7 @@ def test_settings(settings: dict[str, str], expected: CosmosAccount | None):
         ({"COSMOS__accountEndpoint": URL, "COSMOS_CONTAINER": "c" * 256}, ["COSMOS_CONTAINER"]),
     ],
 )
-def test_a_bad_setting_is_named(settings: dict[str, str], words: list[str]):
+def test_a_bad_setting_is_named(settings: dict[str, str], words: list[str]) -> None:
     with pytest.raises(ValueError) as caught:
         Runtime.from_environment([], settings)
     for word in words:
@@ -69,11 +69,11 @@ def test_a_bad_setting_is_named(settings: dict[str, str], words: list[str]):
     assert KEY not in str(caught.value)
 
 
-def test_a_key_is_not_shown():
+def test_a_key_is_not_shown() -> None:
     assert KEY not in repr(CosmosAccount(URL, KEY))
 
 
-async def test_the_settings_choose_the_store(tmp_path: object):
+async def test_the_settings_choose_the_store(tmp_path: object) -> None:
     file = f"{tmp_path}/x.sqlite"
     runtime = Runtime.from_environment([], {"ENGINE_SQLITE_FILE": file, "COSMOS__accountEndpoint": URL})
     assert isinstance(runtime.store, CosmosStore)
@@ -87,7 +87,7 @@ async def test_the_settings_choose_the_store(tmp_path: object):
 # init
 
 
-async def test_init_makes_what_the_store_needs(double: CosmosDouble):
+async def test_init_makes_what_the_store_needs(double: CosmosDouble) -> None:
     assert await create_containers(account(double), Time().retry()) == []
     database = double.account.database("workflows")
     for wanted in (container_definition(), leases_definition()):
@@ -113,7 +113,7 @@ async def test_init_makes_what_the_store_needs(double: CosmosDouble):
     assert await create_containers(account(double), Time().retry()) == []  # again: nothing to do
 
 
-async def test_init_says_what_is_different(double: CosmosDouble):
+async def test_init_says_what_is_different(double: CosmosDouble) -> None:
     double.add_container("workflows", "executions", "/executionId")
     found = await create_containers(account(double), Time().retry())
     assert len(found) == 2
@@ -121,14 +121,14 @@ async def test_init_says_what_is_different(double: CosmosDouble):
     assert "container executions indexes ['/*']" in found[1]
 
 
-def test_another_partition_key_is_different():
+def test_another_partition_key_is_different() -> None:
     wanted = container_definition()
     other = wanted | {"partitionKey": {"paths": ["/id"]}}
     assert differences(wanted, other) == ["container executions is partitioned by ['/id']: make it anew"]
     assert differences(wanted, wanted) == []
 
 
-def test_what_is_indexed_is_what_is_queried():
+def test_what_is_indexed_is_what_is_queried() -> None:
     """A list, so that a change of it is a decision: each path costs request units with each write."""
     assert [one["path"] for one in INDEXING_POLICY["includedPaths"]] == [
         "/dueAt/?",
@@ -139,7 +139,7 @@ def test_what_is_indexed_is_what_is_queried():
     ]
 
 
-def test_init_on_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_init_on_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("COSMOS", "COSMOS__accountEndpoint", "COSMOS_KEY", "COSMOS__clientId"):
         monkeypatch.delenv(name, raising=False)
     assert cosmos_init.main(["init"]) == 1
@@ -156,7 +156,7 @@ def test_init_on_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     ],
     ids=["a wrong key", "nobody there"],
 )
-async def test_init_says_why_it_can_not(double: CosmosDouble, endpoint: str | None, key: str, words: list[str]):
+async def test_init_says_why_it_can_not(double: CosmosDouble, endpoint: str | None, key: str, words: list[str]) -> None:
     with pytest.raises(Unavailable) as caught:
         await create_containers(CosmosAccount(endpoint or double.endpoint, key), Time().retry())
     for word in words:

@@ -31,27 +31,27 @@ async def fails(account: CosmosAccount) -> str:
         await store.close()
 
 
-async def test_a_container_that_is_not_there(double: CosmosDouble):
+async def test_a_container_that_is_not_there(double: CosmosDouble) -> None:
     message = await fails(account(double))
     assert "no database 'workflows' with a container 'executions'" in message
     assert "python -m engine.store.cosmos init" in message
 
 
-async def test_a_container_that_is_another(double: CosmosDouble):
+async def test_a_container_that_is_another(double: CosmosDouble) -> None:
     double.add_container("workflows", "executions", "/id")
     assert "partitioned by /id, not by /executionId" in await fails(account(double))
 
 
-async def test_a_key_that_is_wrong(double: CosmosDouble, container: Container):
+async def test_a_key_that_is_wrong(double: CosmosDouble, container: Container) -> None:
     message = await fails(CosmosAccount(double.endpoint, "d3Jvbmc="))
     assert "Built-in Data Contributor" in message
 
 
-async def test_an_account_that_is_away():
+async def test_an_account_that_is_away() -> None:
     assert "away" not in await fails(CosmosAccount("http://127.0.0.1:9/", "d3Jvbmc="))
 
 
-async def test_a_container_that_comes_later(double: CosmosDouble):
+async def test_a_container_that_comes_later(double: CosmosDouble) -> None:
     """The app may start before its infrastructure is there: the next call finds it."""
     store = CosmosStore(account(double), Time().retry())
     try:
@@ -63,12 +63,12 @@ async def test_a_container_that_comes_later(double: CosmosDouble):
         await store.close()
 
 
-async def test_processes_start_with_one_look_at_the_container(store: CosmosStore, double: CosmosDouble):
+async def test_processes_start_with_one_look_at_the_container(store: CosmosStore, double: CosmosDouble) -> None:
     await asyncio.gather(*(store.create(execution(n)) for n in range(10)))
     assert double.log.count(kind="container") == 1
 
 
-async def test_requests_are_not_logged_unless_asked_for(store: CosmosStore, caplog: pytest.LogCaptureFixture):
+async def test_requests_are_not_logged_unless_asked_for(store: CosmosStore, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     await store.create(execution())
     await store.due(NOW, 1)
@@ -78,7 +78,7 @@ async def test_requests_are_not_logged_unless_asked_for(store: CosmosStore, capl
     assert any("Request URL" in line for line in caplog.messages)
 
 
-async def test_a_closed_store_opens_again(store: CosmosStore):
+async def test_a_closed_store_opens_again(store: CosmosStore) -> None:
     await store.create(execution())
     await store.close()
     await store.close()
@@ -134,7 +134,9 @@ CALLS: dict[str, Call] = {
 
 
 @pytest.mark.parametrize("what", ["database", "container"])
-async def test_a_container_that_is_gone_is_no_missing_execution(store: CosmosStore, double: CosmosDouble, what: str):
+async def test_a_container_that_is_gone_is_no_missing_execution(
+    store: CosmosStore, double: CosmosDouble, what: str
+) -> None:
     """404 as well, but of the owner: nobody may be told that there is no such execution."""
     await store.create(execution())
     await store.due(NOW, 1)
@@ -148,7 +150,7 @@ async def test_a_container_that_is_gone_is_no_missing_execution(store: CosmosSto
         assert store.usage.of("read back").requests == 0, name
 
 
-async def test_a_container_that_was_made_anew_is_used(store: CosmosStore, double: CosmosDouble):
+async def test_a_container_that_was_made_anew_is_used(store: CosmosStore, double: CosmosDouble) -> None:
     await store.create(execution())
     await store.due(NOW, 1)
     del double.account.database("workflows").containers["executions"]

@@ -83,7 +83,7 @@ async def start_and_drive(env: Environment, container: Container, workflow: Work
 @pytest.mark.parametrize("count", [1, 2, 5, 20])
 async def test_a_sequence_takes_two_requests_more_than_it_has_steps(
     store: CosmosStore, double: CosmosDouble, container: Container, count: int
-):
+) -> None:
     async with Environment([sequence], store=store) as env:
         id = await start_and_drive(env, container, sequence, count)
         assert sent(double) == ["create", "replace", *["create"] * (count - 1), "batch"]
@@ -92,7 +92,7 @@ async def test_a_sequence_takes_two_requests_more_than_it_has_steps(
 
 async def test_a_fan_out_records_together_what_ends_together(
     store: CosmosStore, double: CosmosDouble, container: Container
-):
+) -> None:
     async with Environment([fan_out], store=store) as env:
         id = await start_and_drive(env, container, fan_out, 50)
         requests = sent(double)
@@ -104,7 +104,7 @@ async def test_a_fan_out_records_together_what_ends_together(
 
 async def test_waiting_takes_a_read_of_the_partition_per_wake_up(
     store: CosmosStore, double: CosmosDouble, container: Container
-):
+) -> None:
     async with Environment([of_everything], store=store) as env:
         id = await start_and_drive(env, container, of_everything, "a")
         assert sent(double) == ["create", "replace", "create", "batch"]
@@ -120,7 +120,7 @@ async def test_waiting_takes_a_read_of_the_partition_per_wake_up(
 
 async def test_a_start_on_its_way_a_second_time_starts_nothing_again(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
-):
+) -> None:
     """Its answer was lost. Before it is sent again, the execution ends, and somebody wants it purged: not yet."""
     ran.clear()
     refused: list[str] = []
@@ -152,7 +152,7 @@ async def test_a_start_on_its_way_a_second_time_starts_nothing_again(
 @pytest.mark.parametrize("what", ["value", "interrupt"])
 async def test_a_request_on_its_way_a_second_time_reaches_no_run_that_follows(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble, what: str
-):
+) -> None:
     """Its answer was lost. Before it is sent again, the execution ends: it can't be purged and started anew yet."""
 
     async def meanwhile() -> None:
@@ -225,7 +225,7 @@ async def test_a_fault_of_any_one_write_changes_nothing(
     container: Container,
     scenario: Scenario,
     fault: Callable[[], Action],
-):
+) -> None:
     """The store gets over it: the engine sees nothing, so no step runs twice."""
     outcomes = set()
     for nth in itertools.count(1):
@@ -248,7 +248,7 @@ async def test_a_fault_of_any_one_write_changes_nothing(
 @pytest.mark.parametrize("scenario", [runs_through, is_interrupted, has_children])
 async def test_replicas_that_lag_change_nothing(
     store: CosmosStore, double: CosmosDouble, container: Container, scenario: Scenario
-):
+) -> None:
     """Each replica is far behind, but for what the store's sessions ask of it."""
     for kind in ("item", "query"):
         double.faults.add(StaleRead(behind=1_000), kind=kind, times=None, when=lambda r: r.partition_key is not None)

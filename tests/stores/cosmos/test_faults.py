@@ -122,7 +122,7 @@ async def test_a_write_comes_about_once(
     write: Write,
     fault: Callable[[], Action],
     times: int,
-):
+) -> None:
     before = await write.prepare(store)
     rule = double.faults.add(fault(), kind=write.kind, operation=write.operation, times=times)
     answer = await write.run(store, before or execution())
@@ -138,7 +138,7 @@ async def test_a_write_comes_about_once(
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.name)
 async def test_an_answer_that_does_not_come_in_time(
     new_store: Callable[..., CosmosStore], double: CosmosDouble, container: Container, write: Write, after: bool
-):
+) -> None:
     """The client gives up; the request that it gave up on may still be carried out, much later."""
     store = new_store(read_timeout=0.4)
     before = await write.prepare(store)
@@ -158,7 +158,7 @@ async def test_an_answer_that_does_not_come_in_time(
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.name)
 async def test_a_service_that_never_comes_back_is_unavailable(
     store: CosmosStore, double: CosmosDouble, write: Write, time: Time
-):
+) -> None:
     before = await write.prepare(store)
     double.log.clear()
     rule = double.faults.add(Answer(449), kind=write.kind, operation=write.operation, times=None)
@@ -168,7 +168,9 @@ async def test_a_service_that_never_comes_back_is_unavailable(
     assert len(time.slept) == ATTEMPTS - 1
 
 
-async def test_a_lost_connection_is_not_sent_again_behind_the_stores_back(store: CosmosStore, double: CosmosDouble):
+async def test_a_lost_connection_is_not_sent_again_behind_the_stores_back(
+    store: CosmosStore, double: CosmosDouble
+) -> None:
     rule = double.faults.add(Drop(), kind="item", operation="create", times=None)
     with pytest.raises(Unavailable):
         await store.append(chunk())
@@ -177,7 +179,7 @@ async def test_a_lost_connection_is_not_sent_again_behind_the_stores_back(store:
 
 async def test_nor_is_an_answer_that_is_late(
     double: CosmosDouble, container: Container, time: Time, new_store: Callable[..., CosmosStore]
-):
+) -> None:
     await new_store().create(execution())
     store = CosmosStore(account(double, read_timeout=0.3), replace(time.retry(), attempts=2))
     await store.read(execution().execution_id)
@@ -190,7 +192,9 @@ async def test_nor_is_an_answer_that_is_late(
     await store.close()
 
 
-async def test_pauses_are_random_and_grow(new_store: Callable[..., CosmosStore], double: CosmosDouble, time: Time):
+async def test_pauses_are_random_and_grow(
+    new_store: Callable[..., CosmosStore], double: CosmosDouble, time: Time
+) -> None:
     store = new_store(random=1.0)
     double.faults.add(Answer(449), kind="item", times=None)
     with pytest.raises(Unavailable):
@@ -199,13 +203,15 @@ async def test_pauses_are_random_and_grow(new_store: Callable[..., CosmosStore],
     assert sum(time.slept) < BUDGET
 
 
-async def test_429_is_not_sent_again_before_its_time(store: CosmosStore, double: CosmosDouble, time: Time):
+async def test_429_is_not_sent_again_before_its_time(store: CosmosStore, double: CosmosDouble, time: Time) -> None:
     double.faults.add(Answer(429, retry_after_ms=1500), kind="item", times=2)
     await store.append(chunk())
     assert time.slept == [1.5, 1.5]
 
 
-async def test_the_wait_for_a_throttled_service_has_a_limit(store: CosmosStore, double: CosmosDouble, time: Time):
+async def test_the_wait_for_a_throttled_service_has_a_limit(
+    store: CosmosStore, double: CosmosDouble, time: Time
+) -> None:
     rule = double.faults.add(Answer(429, retry_after_ms=9000), kind="item", times=None)
     with pytest.raises(Unavailable, match="429"):
         await store.append(chunk())
@@ -234,7 +240,7 @@ BY_NAME = {write.name: write for write in WRITES}
 )
 async def test_another_writers_document_is_not_ones_own(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble, name: str, error: type[Exception]
-):
+) -> None:
     """Our first try gets lost on its way, another process writes, our second try finds that."""
     write = BY_NAME[name]
     before = await write.prepare(store) or execution()
@@ -247,7 +253,7 @@ async def test_another_writers_document_is_not_ones_own(
 
 async def test_a_version_that_was_changed_since_is_a_conflict(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
-):
+) -> None:
     """Our replace landed, but a signal came before we knew. To take that version for ours would be to lose the
     signal: whoever holds it believes that it knows everything up to its `wake`."""
     before = await store.create(execution())
@@ -262,7 +268,7 @@ async def test_a_version_that_was_changed_since_is_a_conflict(
 
 async def test_a_commit_that_was_overtaken_succeeds_under_its_old_etag(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
-):
+) -> None:
     """Its chunk tells that it landed. What it returns may not be written over what came after it."""
     before = await store.create(execution())
     other = new_store()
@@ -276,7 +282,7 @@ async def test_a_commit_that_was_overtaken_succeeds_under_its_old_etag(
 
 async def test_the_guards_of_a_batch_are_sent_again_with_it(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
-):
+) -> None:
     """The SDK empties the options of the operations that it is given."""
     before = await store.create(execution())
     other = new_store()
@@ -294,7 +300,7 @@ async def test_the_guards_of_a_batch_are_sent_again_with_it(
 
 async def test_a_signal_that_landed_before_the_end_is_a_success(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
-):
+) -> None:
     await store.create(execution())
     other = new_store()
 
@@ -314,7 +320,7 @@ async def test_a_purge_that_was_overtaken_deletes_nothing_of_the_new_execution(
     double: CosmosDouble,
     container: Container,
     chunks: int,
-):
+) -> None:
     """Ours marks and lists; then another process purges, and the execution is started again."""
     now = await ended(store)
     for number in range(1, chunks):

@@ -49,13 +49,13 @@ def ids(documents: list[Any]) -> list[str]:
     return sorted(d["executionId"] for d in documents)
 
 
-async def test_each_physical_partition_is_a_range_that_nobody_reads(feed: ChangeFeed):
+async def test_each_physical_partition_is_a_range_that_nobody_reads(feed: ChangeFeed) -> None:
     leases = await feed.leases()
     assert [lease.range for lease in leases] == ["0", "1", "2"]
     assert {(lease.owner, lease.expires_at, lease.continuation) for lease in leases} == {(None, 0, None)}
 
 
-async def test_hosts_share_the_leases(feed: ChangeFeed, new_store: Callable[..., CosmosStore]):
+async def test_hosts_share_the_leases(feed: ChangeFeed, new_store: Callable[..., CosmosStore]) -> None:
     other = new_store().change_feed()
     both = await asyncio.gather(feed.leases(), other.leases())
     assert both[0] == both[1]
@@ -70,14 +70,14 @@ async def test_hosts_share_the_leases(feed: ChangeFeed, new_store: Callable[...,
 
 
 @pytest.mark.parametrize("after_effect", [False, True])
-async def test_a_lease_survives_a_lost_answer(feed: ChangeFeed, double: CosmosDouble, after_effect: bool):
+async def test_a_lease_survives_a_lost_answer(feed: ChangeFeed, double: CosmosDouble, after_effect: bool) -> None:
     lease = (await feed.leases())[0]
     double.faults.add(Drop(after_effect=after_effect), kind="item", operation="replace", times=2)
     taken = await feed.renew(lease, "me", 1.0, None)
     assert (await feed.leases())[0] == taken
 
 
-async def test_every_document_comes_in_its_latest_version(store: CosmosStore, feed: ChangeFeed):
+async def test_every_document_comes_in_its_latest_version(store: CosmosStore, feed: ChangeFeed) -> None:
     for n in range(20):
         await store.create(execution(n))
     await store.append(chunk(of=3))
@@ -94,7 +94,7 @@ async def test_every_document_comes_in_its_latest_version(store: CosmosStore, fe
     assert sorted(d["id"] for d in news) == ["deferred::approval", "exec"]
 
 
-async def test_a_page_that_was_not_checkpointed_comes_again(store: CosmosStore, feed: ChangeFeed):
+async def test_a_page_that_was_not_checkpointed_comes_again(store: CosmosStore, feed: ChangeFeed) -> None:
     for n in range(20):
         await store.create(execution(n))
     first, behind = await feed.read("0", None, 2)
@@ -105,14 +105,14 @@ async def test_a_page_that_was_not_checkpointed_comes_again(store: CosmosStore, 
     assert not set(ids(first)) & set(ids(rest))
 
 
-async def test_nothing_yet(feed: ChangeFeed):
+async def test_nothing_yet(feed: ChangeFeed) -> None:
     await feed.leases()
     documents, behind = await feed.read("0", None, 10)
     assert documents == []
     assert await feed.read("0", behind or None, 10) == ([], behind)
 
 
-async def test_ranges_are_read_at_the_same_time(store: CosmosStore, feed: ChangeFeed):
+async def test_ranges_are_read_at_the_same_time(store: CosmosStore, feed: ChangeFeed) -> None:
     """A continuation is of the range that it was asked for, whatever else the client was answered meanwhile."""
     for n in range(60):
         await store.create(execution(n))
@@ -128,7 +128,7 @@ async def test_ranges_are_read_at_the_same_time(store: CosmosStore, feed: Change
 @pytest.mark.parametrize("started", [False, True])
 async def test_a_split_loses_nothing(
     store: CosmosStore, feed: ChangeFeed, container: Container, started: bool, new_store: Callable[..., CosmosStore]
-):
+) -> None:
     for n in range(30):
         await store.create(execution(n))
     await feed.leases()
@@ -151,7 +151,7 @@ async def test_a_split_loses_nothing(
 
 async def test_a_split_at_the_first_page_loses_nothing(
     store: CosmosStore, feed: ChangeFeed, double: CosmosDouble, caplog: pytest.LogCaptureFixture
-):
+) -> None:
     """The SDK's own continuation is then one that it can't read."""
     for n in range(30):
         await store.create(execution(n))
@@ -167,7 +167,7 @@ async def test_a_split_at_the_first_page_loses_nothing(
 
 async def test_a_host_that_comes_after_a_split_reads_the_ranges_of_the_first(
     store: CosmosStore, feed: ChangeFeed, container: Container, new_store: Callable[..., CosmosStore]
-):
+) -> None:
     await feed.leases()
     container.split()
     for n in range(30):
@@ -179,7 +179,7 @@ async def test_a_host_that_comes_after_a_split_reads_the_ranges_of_the_first(
 
 async def test_a_container_made_anew_begins_at_its_beginning(
     store: CosmosStore, feed: ChangeFeed, double: CosmosDouble, new_store: Callable[..., CosmosStore]
-):
+) -> None:
     from tests.stores.cosmos.support import set_up
 
     await store.create(execution())
@@ -195,7 +195,7 @@ async def test_a_container_made_anew_begins_at_its_beginning(
     assert ids((await everything(other.change_feed()))[0]) == [execution(2).execution_id]
 
 
-async def test_faults_of_the_feed(store: CosmosStore, feed: ChangeFeed, double: CosmosDouble):
+async def test_faults_of_the_feed(store: CosmosStore, feed: ChangeFeed, double: CosmosDouble) -> None:
     await store.create(execution())
     await feed.leases()
     for action in (Answer(429, retry_after_ms=1), Answer(503), Answer(500), Drop(), StaleRead(behind=1)):
@@ -206,7 +206,7 @@ async def test_faults_of_the_feed(store: CosmosStore, feed: ChangeFeed, double: 
         await feed.read("0", None, 10)
 
 
-async def test_leases_without_their_container(store: CosmosStore, double: CosmosDouble):
+async def test_leases_without_their_container(store: CosmosStore, double: CosmosDouble) -> None:
     await store.create(execution())
     del double.account.database("workflows").containers["leases"]
     with pytest.raises(Unavailable, match="container 'leases'"):

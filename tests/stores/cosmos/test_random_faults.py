@@ -126,7 +126,7 @@ async def impatient(double: CosmosDouble, container: Container, time: Time) -> A
 @pytest.mark.parametrize("seed", [*range(8), 14])
 async def test_random_calls_under_random_faults(
     impatient: CosmosStore, double: CosmosDouble, container: Container, time: Time, seed: int
-):
+) -> None:
     dice = random.Random(seed)
     caller = Caller(impatient, container, dice)
     for number in range(CALLS):

@@ -73,7 +73,7 @@ async def something(store: CosmosStore) -> Execution:
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-async def test_a_read_is_asked_again(store: CosmosStore, double: CosmosDouble, fault: Callable[[], Action]):
+async def test_a_read_is_asked_again(store: CosmosStore, double: CosmosDouble, fault: Callable[[], Action]) -> None:
     await something(store)
     for read in READS:
         expected = await read.run(store)
@@ -84,7 +84,9 @@ async def test_a_read_is_asked_again(store: CosmosStore, double: CosmosDouble, f
             double.faults.clear()
 
 
-async def test_an_answer_that_does_not_come_in_time(new_store: Callable[..., CosmosStore], double: CosmosDouble):
+async def test_an_answer_that_does_not_come_in_time(
+    new_store: Callable[..., CosmosStore], double: CosmosDouble
+) -> None:
     store = new_store(read_timeout=0.3)
     await something(store)
     expected = [await read.run(store) for read in READS]
@@ -98,7 +100,9 @@ async def test_an_answer_that_does_not_come_in_time(new_store: Callable[..., Cos
         hold.release.set()
 
 
-async def test_a_service_that_never_comes_back_is_unavailable(store: CosmosStore, double: CosmosDouble, time: Time):
+async def test_a_service_that_never_comes_back_is_unavailable(
+    store: CosmosStore, double: CosmosDouble, time: Time
+) -> None:
     await something(store)
     for read in READS:
         time.slept.clear()
@@ -109,14 +113,16 @@ async def test_a_service_that_never_comes_back_is_unavailable(store: CosmosStore
         double.faults.clear()
 
 
-async def test_a_replica_that_lags_is_not_taken_for_a_missing_document(store: CosmosStore, double: CosmosDouble):
+async def test_a_replica_that_lags_is_not_taken_for_a_missing_document(
+    store: CosmosStore, double: CosmosDouble
+) -> None:
     await store.create(execution())
     double.faults.add(Answer(404, 1002), kind="item", operation="read", times=None)
     with pytest.raises(Unavailable, match="1002"):
         await store.read(ID)
 
 
-async def test_the_sdk_may_have_no_token_to_forget(store: CosmosStore, double: CosmosDouble):
+async def test_the_sdk_may_have_no_token_to_forget(store: CosmosStore, double: CosmosDouble) -> None:
     """azure-cosmos 4.17 forgets its session token at a 404/1002. After one of a batch, whose token it doesn't learn, it
     has none: the next 404/1002 is a KeyError of its own."""
     await store.create(execution())
@@ -131,7 +137,7 @@ async def test_the_sdk_may_have_no_token_to_forget(store: CosmosStore, double: C
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_partitions_that_can_not_be_read(
     store: CosmosStore, double: CosmosDouble, fault: Callable[[], Action], times: int
-):
+) -> None:
     """A query over all partitions reads first which there are."""
     await store.create(execution())
     rule = double.faults.add(fault(), kind="pkranges", times=times)
@@ -140,7 +146,9 @@ async def test_partitions_that_can_not_be_read(
 
 
 @pytest.mark.parametrize("status", [408, 449, 500, 503])
-async def test_partitions_that_can_not_be_read_after_a_split(store: CosmosStore, double: CosmosDouble, status: int):
+async def test_partitions_that_can_not_be_read_after_a_split(
+    store: CosmosStore, double: CosmosDouble, status: int
+) -> None:
     """They are read again then. At a 500 there, azure-cosmos 4.17 looks for words in a query that this read has not: a
     TypeError of its own."""
     await something(store)
@@ -151,7 +159,7 @@ async def test_partitions_that_can_not_be_read_after_a_split(store: CosmosStore,
         double.faults.clear()
 
 
-async def test_an_error_of_the_programs_is_not_hidden(time: Time):
+async def test_an_error_of_the_programs_is_not_hidden(time: Time) -> None:
     async def wrong() -> None:
         raise KeyError("a name")
 
@@ -160,7 +168,7 @@ async def test_an_error_of_the_programs_is_not_hidden(time: Time):
     assert time.slept == []
 
 
-async def test_nothing_is_sent_late_by_a_process_that_stood_still(time: Time):
+async def test_nothing_is_sent_late_by_a_process_that_stood_still(time: Time) -> None:
     """It wakes after its pause, which was short: whatever it sends now, nobody expects any more."""
     sent: list[float] = []
 
@@ -176,7 +184,9 @@ async def test_nothing_is_sent_late_by_a_process_that_stood_still(time: Time):
     assert sent == [0]
 
 
-async def test_a_request_that_the_sdk_never_ends_is_given_up(double: CosmosDouble, container: Container, time: Time):
+async def test_a_request_that_the_sdk_never_ends_is_given_up(
+    double: CosmosDouble, container: Container, time: Time
+) -> None:
     """azure-cosmos 4.17 reads the partitions again when one is gone, under a lock; and again inside of that, if that
     read says so too: then it waits for its own lock. Without a limit of the store's, for ever."""
     store = CosmosStore(account(double), replace(time.retry(), attempts=1, patience=0.5))
@@ -192,7 +202,7 @@ async def test_a_request_that_the_sdk_never_ends_is_given_up(double: CosmosDoubl
         await store.close()
 
 
-def test_a_send_may_take_as_long_as_an_answer():
+def test_a_send_may_take_as_long_as_an_answer() -> None:
     """An answer that doesn't come in time is the SDK's to notice: it says which."""
     assert Resend().patience > CosmosAccount("http://h").read_timeout
 
@@ -209,7 +219,7 @@ def test_a_send_may_take_as_long_as_an_answer():
         (400, 0, Meaning.REFUSED),
     ],
 )
-def test_meanings(status: int, substatus: int, meaning: Meaning):
+def test_meanings(status: int, substatus: int, meaning: Meaning) -> None:
     error = CosmosHttpResponseError(status, "words")
     error.sub_status = substatus
     assert Trouble.of(error).meaning is meaning

@@ -28,7 +28,7 @@ def requests(double: CosmosDouble) -> list[str]:
     return [one for one in sent if one not in ("account", "container read", "container", "pkranges")]
 
 
-async def test_each_call_is_one_request(store: CosmosStore, double: CosmosDouble):
+async def test_each_call_is_one_request(store: CosmosStore, double: CosmosDouble) -> None:
     now = await store.create(execution())
     assert requests(double) == ["item create"]
     now = await store.replace(claimed(now))
@@ -51,14 +51,14 @@ async def test_each_call_is_one_request(store: CosmosStore, double: CosmosDouble
     assert requests(double) == ["batch"]
 
 
-async def test_only_what_is_asked_for_is_indexed(store: CosmosStore, double: CosmosDouble):
+async def test_only_what_is_asked_for_is_indexed(store: CosmosStore, double: CosmosDouble) -> None:
     """A large history document costs no more than its bytes: the model takes 0.3 RU for each indexed value."""
     await store.append(chunk())
     (entry,) = double.log.select(operation="create")
     assert entry.charge == pytest.approx(5.5 + 0.3)  # the id alone
 
 
-async def test_usage_counts_requests_and_charges_by_operation(store: CosmosStore, double: CosmosDouble):
+async def test_usage_counts_requests_and_charges_by_operation(store: CosmosStore, double: CosmosDouble) -> None:
     await store.create(execution())
     double.faults.add(Answer(449), kind="item", operation="create", times=2)
     await store.append(chunk())
@@ -74,7 +74,7 @@ async def test_usage_counts_requests_and_charges_by_operation(store: CosmosStore
     assert usage == Usage()
 
 
-async def test_charges_of_a_batch_are_counted_once(store: CosmosStore, double: CosmosDouble):
+async def test_charges_of_a_batch_are_counted_once(store: CosmosStore, double: CosmosDouble) -> None:
     await store.create(execution())
     await store.signal(item(), NOW)
     (batch,) = double.log.select(kind="batch")
@@ -84,7 +84,7 @@ async def test_charges_of_a_batch_are_counted_once(store: CosmosStore, double: C
 @pytest.mark.parametrize("large", [False, True], ids=["", "with a large input"])
 async def test_every_request_is_counted_under_the_method_that_sent_it(
     store: CosmosStore, double: CosmosDouble, large: bool
-):
+) -> None:
     """What the store counts is what the service charged, call by call."""
     await store.due(NOW, 1)  # what is asked once is counted as metadata
     await store.change_feed().leases()
@@ -134,7 +134,7 @@ async def test_every_request_is_counted_under_the_method_that_sent_it(
 # Sizes and texts
 
 
-async def test_a_value_of_any_alphabet_may_take_what_the_limit_says(store: CosmosStore):
+async def test_a_value_of_any_alphabet_may_take_what_the_limit_says(store: CosmosStore) -> None:
     """Escaped as the SDK would by itself, each of these characters takes six bytes instead of three."""
     text = "語" * 600_000
     await store.create(execution(payload=None), Large(id="input", execution_id=ID, value=text))
@@ -146,7 +146,7 @@ async def test_a_value_of_any_alphabet_may_take_what_the_limit_says(store: Cosmo
 @pytest.mark.parametrize("size", [MAX_DOCUMENT_BYTES, 3_000_000])
 async def test_a_document_beyond_the_limit_is_named_before_anything_is_sent(
     store: CosmosStore, double: CosmosDouble, size: int
-):
+) -> None:
     large = Large(id="input", execution_id=ID, value="x" * size)
     with pytest.raises(TooLarge, match=r"document input takes [\d,]+ bytes; the limit is 2,000,000"):
         await store.create(execution(payload=None), large)
@@ -155,7 +155,7 @@ async def test_a_document_beyond_the_limit_is_named_before_anything_is_sent(
     assert requests(double) == []
 
 
-async def test_a_transaction_beyond_the_limit_names_its_documents(store: CosmosStore, double: CosmosDouble):
+async def test_a_transaction_beyond_the_limit_names_its_documents(store: CosmosStore, double: CosmosDouble) -> None:
     now = await store.create(execution())
     half = Chunk(id="history::00000000", execution_id=ID, events=[{"value": "x" * 1_100_000}])
     output = Large(id="output", execution_id=ID, value="x" * 1_100_000)
@@ -164,7 +164,7 @@ async def test_a_transaction_beyond_the_limit_names_its_documents(store: CosmosS
     assert await store.read(ID) == now
 
 
-async def test_what_only_the_service_finds_too_large(store: CosmosStore, double: CosmosDouble):
+async def test_what_only_the_service_finds_too_large(store: CosmosStore, double: CosmosDouble) -> None:
     double.faults.add(Answer(413), kind="item", operation="create")
     with pytest.raises(TooLarge, match="2 MB"):
         await store.append(chunk())
@@ -173,7 +173,7 @@ async def test_what_only_the_service_finds_too_large(store: CosmosStore, double:
 # Loading
 
 
-async def test_a_history_of_many_pages(store: CosmosStore, double: CosmosDouble):
+async def test_a_history_of_many_pages(store: CosmosStore, double: CosmosDouble) -> None:
     """4 MB is what a page holds. A page that fails is asked for again, and not those before it."""
     await store.create(execution())
     for number in range(8):
@@ -188,7 +188,7 @@ async def test_a_history_of_many_pages(store: CosmosStore, double: CosmosDouble)
     assert [c.number for c in (await store.load(ID, 6)).chunks] == [6, 7]
 
 
-async def test_pages_may_be_empty(store: CosmosStore, double: CosmosDouble):
+async def test_pages_may_be_empty(store: CosmosStore, double: CosmosDouble) -> None:
     await store.create(execution())
     await store.append(chunk())
     double.faults.add(ShortPage(0), kind="query", times=3)
@@ -196,7 +196,7 @@ async def test_pages_may_be_empty(store: CosmosStore, double: CosmosDouble):
     assert [c.number for c in (await store.load(ID)).chunks] == [0]
 
 
-async def test_loading_at_the_same_time(store: CosmosStore):
+async def test_loading_at_the_same_time(store: CosmosStore) -> None:
     """The SDK's pager takes a continuation from whatever its client was last answered; the store must not."""
     for n in (1, 2, 3):
         await store.create(execution(n))
@@ -236,7 +236,7 @@ async def test_ties_are_neither_lost_nor_given_twice(store: CosmosStore, limit: 
     assert [e.created_at for e in newest] == sorted((e.created_at for e in newest), reverse=True)
 
 
-async def test_a_split_while_a_query_runs(store: CosmosStore, double: CosmosDouble, container: Container):
+async def test_a_split_while_a_query_runs(store: CosmosStore, double: CosmosDouble, container: Container) -> None:
     for n in range(20):
         await store.create(execution(n))
     await store.due(NOW, 5)
@@ -252,7 +252,7 @@ async def test_a_split_while_a_query_runs(store: CosmosStore, double: CosmosDoub
 
 
 @pytest.mark.parametrize("chunks", [0, 98, 99, 250])
-async def test_a_purge_of_any_length(store: CosmosStore, container: Container, chunks: int):
+async def test_a_purge_of_any_length(store: CosmosStore, container: Container, chunks: int) -> None:
     await store.create(execution(2))
     now = await store.create(execution())
     for number in range(chunks):
@@ -265,7 +265,7 @@ async def test_a_purge_of_any_length(store: CosmosStore, container: Container, c
 
 async def test_a_purge_that_dies_half_way_is_due(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble, container: Container
-):
+) -> None:
     now = await store.create(execution())
     for number in range(150):
         await store.append(chunk(number))

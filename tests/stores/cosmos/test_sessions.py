@@ -23,7 +23,7 @@ def lag(double: CosmosDouble, behind: int = 100, times: int | None = None) -> No
     double.faults.add(StaleRead(behind=behind), kind="query", times=times)
 
 
-async def test_a_store_sees_its_own_writes_batches_included(store: CosmosStore, double: CosmosDouble):
+async def test_a_store_sees_its_own_writes_batches_included(store: CosmosStore, double: CosmosDouble) -> None:
     lag(double)
     now = await store.create(execution())
     assert await store.read(ID) == now
@@ -44,7 +44,7 @@ async def test_a_store_sees_its_own_writes_batches_included(store: CosmosStore, 
 
 async def test_a_read_after_a_refusal_sees_what_refused(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
-):
+) -> None:
     """The other process's writes are not in our session, but the refusal of ours is."""
     now, other = await store.create(execution()), new_store()
     await other.append(chunk())
@@ -60,7 +60,7 @@ async def test_a_read_after_a_refusal_sees_what_refused(
 
 async def test_an_interrupt_that_came_too_late_answers_with_the_end(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
-):
+) -> None:
     now = await store.create(execution())
     await new_store().replace(completed(now))
     lag(double)
@@ -69,7 +69,7 @@ async def test_an_interrupt_that_came_too_late_answers_with_the_end(
 
 async def test_a_fresh_process_may_read_old_documents_and_only_loses_time(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
-):
+) -> None:
     now = await store.create(execution())
     theirs = await store.replace(claimed(now))
     lag(double, behind=1)
@@ -88,7 +88,9 @@ class TestWithoutSessions:
     def consistency(self) -> str:
         return "Eventual"
 
-    async def test_its_own_first_try_is_recognised_late(self, store: CosmosStore, double: CosmosDouble, time: Time):
+    async def test_its_own_first_try_is_recognised_late(
+        self, store: CosmosStore, double: CosmosDouble, time: Time
+    ) -> None:
         now = await store.create(execution())
         double.faults.add(Drop(after_effect=True), kind="item", operation="replace")
         lag(double, behind=1, times=READS_BACK - 1)
@@ -97,7 +99,7 @@ class TestWithoutSessions:
         assert after == await store.read(ID)
         assert len(time.slept) == READS_BACK - 1  # aiohttp itself sent the PUT again
 
-    async def test_a_chunk_likewise(self, store: CosmosStore, double: CosmosDouble):
+    async def test_a_chunk_likewise(self, store: CosmosStore, double: CosmosDouble) -> None:
         await store.create(execution())
         double.faults.add(Drop(after_effect=True), kind="item", operation="create")
         lag(double, behind=1, times=2)
@@ -105,13 +107,13 @@ class TestWithoutSessions:
 
     async def test_an_interrupt_is_never_answered_with_what_was_before_it(
         self, store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble
-    ):
+    ) -> None:
         await store.create(execution())
         await new_store().interrupt(ID, NOW)
         lag(double, behind=1, times=2)
         assert (await store.interrupt(ID, NOW)).interrupted
 
-    async def test_who_can_not_know_says_so(self, store: CosmosStore, double: CosmosDouble):
+    async def test_who_can_not_know_says_so(self, store: CosmosStore, double: CosmosDouble) -> None:
         now = await store.create(execution())
         double.faults.add(Drop(after_effect=True), kind="item", operation="replace")
         lag(double, behind=1)
@@ -119,7 +121,7 @@ class TestWithoutSessions:
             await store.replace(claimed(now))
 
 
-def test_tokens_are_the_freshest_of_a_partition():
+def test_tokens_are_the_freshest_of_a_partition() -> None:
     sessions = Sessions()
     assert sessions.options("a") == {}
     for token in ("0:-1#5", "0:-1#7", "0:-1#6", ""):
@@ -131,7 +133,7 @@ def test_tokens_are_the_freshest_of_a_partition():
     assert sessions.options("b") == {}
 
 
-def test_the_executions_that_were_spoken_to_last_are_remembered():
+def test_the_executions_that_were_spoken_to_last_are_remembered() -> None:
     sessions = Sessions(capacity=2)
     for id in ("a", "b", "a", "c"):
         sessions.learn(id, {"x-ms-session-token": "0:-1#1"})

@@ -79,7 +79,7 @@ def check_sizes(double: CosmosDouble) -> list[Request]:
 )
 async def test_what_ends_together_is_split_into_chunks_that_fit(
     store: CosmosStore, double: CosmosDouble, sizes: list[int]
-):
+) -> None:
     ran.clear()
     writes = check_sizes(double)
     async with Environment(WORKFLOWS, store=store) as env:
@@ -92,7 +92,9 @@ async def test_what_ends_together_is_split_into_chunks_that_fit(
     assert len(writes) >= 3
 
 
-async def test_a_step_that_can_not_fit_is_named_and_nothing_beside_it_is_lost(store: CosmosStore, double: CosmosDouble):
+async def test_a_step_that_can_not_fit_is_named_and_nothing_beside_it_is_lost(
+    store: CosmosStore, double: CosmosDouble
+) -> None:
     ran.clear()
     check_sizes(double)
     async with Environment(WORKFLOWS, store=store) as env:
@@ -104,7 +106,7 @@ async def test_a_step_that_can_not_fit_is_named_and_nothing_beside_it_is_lost(st
     assert sorted(ran) == [5, 700_000, 1_000_000]
 
 
-async def test_a_result_that_can_not_fit_fails_the_workflow_by_name(store: CosmosStore, double: CosmosDouble):
+async def test_a_result_that_can_not_fit_fails_the_workflow_by_name(store: CosmosStore, double: CosmosDouble) -> None:
     check_sizes(double)
     async with Environment(WORKFLOWS, store=store) as env:
         assert len((await env.run(returns, 850_000)).value()) == 850_000
@@ -117,7 +119,7 @@ async def test_a_result_that_can_not_fit_fails_the_workflow_by_name(store: Cosmo
 
 async def test_what_comes_from_outside_and_can_not_fit_is_refused_before_anything_is_sent(
     store: CosmosStore, double: CosmosDouble
-):
+) -> None:
     async with Environment(WORKFLOWS, store=store) as env:
         id = await env.start(waits)
         await env.settle()
@@ -131,7 +133,7 @@ async def test_what_comes_from_outside_and_can_not_fit_is_refused_before_anythin
         assert len((await env.finish(id)).value()) == 890_000
 
 
-async def test_failures_that_come_together_are_split_by_their_bytes(store: CosmosStore, double: CosmosDouble):
+async def test_failures_that_come_together_are_split_by_their_bytes(store: CosmosStore, double: CosmosDouble) -> None:
     """In letters they would fit into one chunk."""
     check_sizes(double)
     async with Environment(WORKFLOWS, store=store) as env:

@@ -67,7 +67,7 @@ async def test_news_that_only_the_feed_has_seen(
     container: Container,
     behind: int,
     reads: int,
-):
+) -> None:
     """The value was sent by another process; ours, whose session knows nothing of it, reads what was before it."""
     async with Environment([waits_for_both], store=store) as env:
         env.clock = ImpatientClock()
@@ -91,7 +91,7 @@ async def test_an_event_that_is_old_itself_costs_a_conflict_and_the_next_one_is_
     double: CosmosDouble,
     container: Container,
     reads: int,
-):
+) -> None:
     """Between the event and the claim there is more news. Whatever ours reads after its conflict, the newer version
     makes an event of its own."""
     async with Environment([waits_for_both], store=store) as env:
@@ -118,7 +118,7 @@ async def test_news_for_a_drive_that_is_under_way(
     double: CosmosDouble,
     container: Container,
     reads: int,
-):
+) -> None:
     """It reads until it sees the version that the feed told it of."""
     gates["work"] = asyncio.Event()
     async with Environment([works_and_waits], store=store) as env:
@@ -140,7 +140,7 @@ async def test_news_for_a_drive_that_is_under_way(
 @LEVELS
 async def test_news_that_comes_as_a_drive_lets_go(
     store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble, container: Container
-):
+) -> None:
     """The suspension has landed, its answer is under way; the feed already has what came after it."""
     async with Environment([waits_for_both], store=store) as env:
         env.clock = ImpatientClock()

@@ -19,7 +19,7 @@ def item(item_id: str, **properties: Any) -> dict[str, Any]:
     return {"id": item_id, "pk": "p", **properties}
 
 
-async def test_every_operation_in_one_transaction(work: ContainerProxy, double: CosmosDouble):
+async def test_every_operation_in_one_transaction(work: ContainerProxy, double: CosmosDouble) -> None:
     await work.create_item(item("old"))
     kept = await work.create_item(item("kept", n=1))
     results = await work.execute_item_batch(
@@ -62,7 +62,7 @@ async def test_every_operation_in_one_transaction(work: ContainerProxy, double: 
         (("patch", ("none", [{"op": "set", "path": "/n", "value": 2}])), 404),
     ],
 )
-async def test_one_failure_fails_all(work: ContainerProxy, double: CosmosDouble, operation: tuple, status: int):
+async def test_one_failure_fails_all(work: ContainerProxy, double: CosmosDouble, operation: tuple, status: int) -> None:
     await work.create_item(item("there", n=1))
     before = double.container("app", "work").documents()
     lsn = double.container("app", "work").live_range("0").lsn
@@ -76,7 +76,7 @@ async def test_one_failure_fails_all(work: ContainerProxy, double: CosmosDouble,
     assert double.log.count(kind="batch", status=207) == 1
 
 
-async def test_a_hundred_operations_at_most(work: ContainerProxy):
+async def test_a_hundred_operations_at_most(work: ContainerProxy) -> None:
     operations = [("create", (item(f"i{number}"),)) for number in range(101)]
     assert len(await work.execute_item_batch(operations[:100], "p")) == 100
     for wrong, text in ((operations, "more operations than what is supported"), ([], "no operations")):
@@ -96,24 +96,24 @@ async def test_a_hundred_operations_at_most(work: ContainerProxy):
         ["Create"],
     ],
 )
-async def test_what_is_no_batch_is_refused_as_a_whole(raw: Raw, operations: Any):
+async def test_what_is_no_batch_is_refused_as_a_whole(raw: Raw, operations: Any) -> None:
     assert (await raw.send("POST", DOCS, operations, pk="p", **BATCH)).status == 400
 
 
-async def test_bulk_is_not_a_transaction_and_not_modelled(raw: Raw):
+async def test_bulk_is_not_a_transaction_and_not_modelled(raw: Raw) -> None:
     operations = [{"operationType": "Create", "resourceBody": item("a")}]
     bulk = {**BATCH, "x_ms_cosmos_batch_atomic": "False"}
     assert (await raw.send("POST", DOCS, operations, pk="p", **bulk)).status == 400
     assert (await raw.send("POST", DOCS, operations, **BATCH)).substatus == 1001
 
 
-async def test_a_foreign_partition_key_gives_its_sub_status(raw: Raw):
+async def test_a_foreign_partition_key_gives_its_sub_status(raw: Raw) -> None:
     operations = [{"operationType": "Create", "resourceBody": {"id": "a", "pk": "q"}}]
     reply = await raw.send("POST", DOCS, operations, pk="p", **BATCH)
     assert (reply.status, reply.substatus, reply.json[0]["statusCode"]) == (207, 1001, 400)
 
 
-async def test_return_minimal_keeps_what_was_read(raw: Raw):
+async def test_return_minimal_keeps_what_was_read(raw: Raw) -> None:
     operations = [{"operationType": "Create", "resourceBody": item("a")}, {"operationType": "Read", "id": "a"}]
     reply = await raw.send("POST", DOCS, operations, pk="p", Prefer="return=minimal", **BATCH)
     assert ["resourceBody" in result for result in reply.json] == [False, True]

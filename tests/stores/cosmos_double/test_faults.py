@@ -10,7 +10,7 @@ from .support import DOCS, Raw, ids
 ITEM = {"id": "a", "pk": "p"}
 
 
-async def test_a_refusal_before_the_effect(raw: Raw, double: CosmosDouble):
+async def test_a_refusal_before_the_effect(raw: Raw, double: CosmosDouble) -> None:
     double.faults.add(Answer(503), kind="item", operation="create")
     assert (await raw.send("POST", DOCS, ITEM, pk="p")).status == 503
     assert double.container("app", "work").documents() == []
@@ -19,7 +19,7 @@ async def test_a_refusal_before_the_effect(raw: Raw, double: CosmosDouble):
     assert (await raw.send("POST", DOCS, ITEM, pk="p")).status == 201
 
 
-async def test_a_refusal_after_the_effect(raw: Raw, double: CosmosDouble):
+async def test_a_refusal_after_the_effect(raw: Raw, double: CosmosDouble) -> None:
     double.faults.add(Answer(408, after_effect=True), kind="item")
     assert (await raw.send("POST", DOCS, ITEM, pk="p")).status == 408
     assert ids(double.container("app", "work").documents()) == ["a"]
@@ -37,7 +37,7 @@ async def test_a_refusal_after_the_effect(raw: Raw, double: CosmosDouble):
         (Answer(500, message="boom"), 500, 0),
     ],
 )
-async def test_answers(raw: Raw, double: CosmosDouble, action: Answer, status: int, substatus: int):
+async def test_answers(raw: Raw, double: CosmosDouble, action: Answer, status: int, substatus: int) -> None:
     double.faults.add(action)
     reply = await raw.send("GET", f"{DOCS}/a", pk="p")
     assert (reply.status, reply.substatus) == (status, substatus)
@@ -48,7 +48,7 @@ async def test_answers(raw: Raw, double: CosmosDouble, action: Answer, status: i
         assert "boom" in reply.message
 
 
-async def test_a_drop_before_and_after_the_effect(raw: Raw, double: CosmosDouble):
+async def test_a_drop_before_and_after_the_effect(raw: Raw, double: CosmosDouble) -> None:
     double.faults.add(Drop(), kind="item")
     double.faults.add(Drop(after_effect=True), kind="item", nth=2)
     for stored in ([], ["a"]):
@@ -58,7 +58,7 @@ async def test_a_drop_before_and_after_the_effect(raw: Raw, double: CosmosDouble
     assert [(entry.status, entry.effect) for entry in double.log] == [(None, None), (None, 201)]
 
 
-async def test_an_answer_that_breaks_off(raw: Raw, double: CosmosDouble):
+async def test_an_answer_that_breaks_off(raw: Raw, double: CosmosDouble) -> None:
     double.faults.add(Cut(), kind="item")
     with pytest.raises(aiohttp.ClientPayloadError):
         await raw.send("POST", DOCS, ITEM, pk="p")
@@ -66,7 +66,7 @@ async def test_an_answer_that_breaks_off(raw: Raw, double: CosmosDouble):
     assert (await raw.send("GET", f"{DOCS}/a", pk="p")).status == 200
 
 
-async def test_call_runs_code_of_the_test(raw: Raw, double: CosmosDouble):
+async def test_call_runs_code_of_the_test(raw: Raw, double: CosmosDouble) -> None:
     seen = []
 
     async def rival(request: object) -> None:
@@ -84,7 +84,7 @@ async def test_call_runs_code_of_the_test(raw: Raw, double: CosmosDouble):
     assert (await raw.send("GET", f"{DOCS}/a", pk="p")).status == 403
 
 
-async def test_rules_count_what_they_match(raw: Raw, double: CosmosDouble):
+async def test_rules_count_what_they_match(raw: Raw, double: CosmosDouble) -> None:
     rule = double.faults.add(
         Answer(500), kind="item", method="POST", when=lambda request: request.body["n"] % 2 == 0, nth=2, times=2
     )
@@ -93,7 +93,7 @@ async def test_rules_count_what_they_match(raw: Raw, double: CosmosDouble):
     assert (rule.seen, rule.fired) == (5, 2)
 
 
-async def test_a_predicate_sees_what_the_request_is_about(raw: Raw, double: CosmosDouble):
+async def test_a_predicate_sees_what_the_request_is_about(raw: Raw, double: CosmosDouble) -> None:
     seen = []
     double.faults.add(Call(seen.append), times=None)
     await raw.send("POST", DOCS, ITEM, pk="p")
@@ -107,7 +107,7 @@ async def test_a_predicate_sees_what_the_request_is_about(raw: Raw, double: Cosm
     ]
 
 
-async def test_short_pages(raw: Raw, double: CosmosDouble):
+async def test_short_pages(raw: Raw, double: CosmosDouble) -> None:
     await raw.send("POST", DOCS, ITEM, pk="p")
     double.faults.add(ShortPage(0), kind="query")
     empty = await raw.query("SELECT * FROM c", pk="p")

@@ -26,7 +26,7 @@ async def names(feed: Any) -> list[str]:
     return [item["id"] async for item in feed]
 
 
-async def test_from_the_beginning_in_the_order_of_change(work: ContainerProxy):
+async def test_from_the_beginning_in_the_order_of_change(work: ContainerProxy) -> None:
     await put(work, "a", "b", "c")
     await work.replace_item("a", {"id": "a", "pk": "p"})
     await work.delete_item("b", "p")
@@ -35,7 +35,7 @@ async def test_from_the_beginning_in_the_order_of_change(work: ContainerProxy):
     assert found[0]["_lsn"] < found[1]["_lsn"]
 
 
-async def test_a_reader_goes_on_where_it_stopped(work: ContainerProxy):
+async def test_a_reader_goes_on_where_it_stopped(work: ContainerProxy) -> None:
     await put(work, "a", "b")
     feed_ranges = await collect(work.read_feed_ranges())
     read = [await first_page(work, feed_range) for feed_range in feed_ranges]
@@ -59,7 +59,7 @@ async def take_one(pager: Any) -> Any:
         return
 
 
-async def test_the_sdk_can_not_resume_before_every_range_was_read(work: ContainerProxy, ranges: int):
+async def test_the_sdk_can_not_resume_before_every_range_was_read(work: ContainerProxy, ranges: int) -> None:
     """Pins azure-cosmos 4.17: read each feed range by itself, or a token taken early is a ValueError later."""
     for number in range(9):
         await put(work, f"i{number}", pk=f"p{number}")
@@ -73,7 +73,7 @@ async def test_the_sdk_can_not_resume_before_every_range_was_read(work: Containe
         await names(work.query_items_change_feed(continuation=token))
 
 
-async def test_now_is_now(work: ContainerProxy, raw: Raw, double: CosmosDouble, ranges: int):
+async def test_now_is_now(work: ContainerProxy, raw: Raw, double: CosmosDouble, ranges: int) -> None:
     await put(work, "a")
     part = double.container("app", "work").live_ranges()[0]
     now = await raw.send("GET", DOCS, If_None_Match="*", **FEED)
@@ -87,7 +87,7 @@ async def test_now_is_now(work: ContainerProxy, raw: Raw, double: CosmosDouble, 
     assert (drained.status, drained.headers["etag"]) == (304, later.headers["etag"])
 
 
-async def test_items_of_a_transaction_are_not_parted(work: ContainerProxy, raw: Raw):
+async def test_items_of_a_transaction_are_not_parted(work: ContainerProxy, raw: Raw) -> None:
     """https://learn.microsoft.com/azure/cosmos-db/nosql/read-change-feed: one page can then exceed the asked size."""
     await work.execute_item_batch([("create", ({"id": name, "pk": "p"},)) for name in "abc"], "p")
     await put(work, "d")
@@ -99,7 +99,7 @@ async def test_items_of_a_transaction_are_not_parted(work: ContainerProxy, raw: 
     assert [item["id"] for item in second.json["Documents"]] == ["d"]
 
 
-async def test_what_is_no_feed_request_is_refused(raw: Raw):
+async def test_what_is_no_feed_request_is_refused(raw: Raw) -> None:
     wrong: list[dict[str, str]] = [
         {"A_IM": "Incremental feed"},
         {**FEED, "A_IM": "Full-Fidelity Feed"},

@@ -11,17 +11,17 @@ from .support import BATCH, DOCS, Raw
 
 
 @pytest.mark.parametrize("item_id", ["a" * 1023, "é" * 511, "a b", "::%20..~", "😀", "a&b=c+d"])
-async def test_ids_that_are_allowed_round_trip(work: ContainerProxy, item_id: str):
+async def test_ids_that_are_allowed_round_trip(work: ContainerProxy, item_id: str) -> None:
     await work.create_item({"id": item_id, "pk": "p"})
     assert (await work.read_item(item_id, "p"))["id"] == item_id
 
 
 @pytest.mark.parametrize("item_id", ["", "a" * 1024, "é" * 512, "a/b", "a\\b", "a?b", "a#b", None, 7])
-async def test_ids_that_are_not_allowed(raw: Raw, item_id: object):
+async def test_ids_that_are_not_allowed(raw: Raw, item_id: object) -> None:
     assert (await raw.send("POST", DOCS, {"id": item_id, "pk": "p"}, pk="p")).status == 400
 
 
-async def test_two_megabytes(raw: Raw):
+async def test_two_megabytes(raw: Raw) -> None:
     room = 2 * 1024 * 1024 - len('{"id":"a","pk":"p","x":""}')
     reply = await raw.send("POST", DOCS, {"id": "a", "pk": "p", "x": "x" * (room + 1)}, pk="p")
     assert (reply.status, reply.json["code"]) == (413, "RequestEntityTooLarge")
@@ -58,7 +58,7 @@ async def test_nesting_of_128_levels(raw: Raw):
         b'"a"',
     ],
 )
-async def test_what_is_not_a_json_object_is_refused(raw: Raw, data: bytes):
+async def test_what_is_not_a_json_object_is_refused(raw: Raw, data: bytes) -> None:
     """A hosted account answers 400 to a NaN and to 1e400 ("The request payload is invalid")."""
     assert (await raw.send("POST", DOCS, pk="p", data=data)).status == 400
 
@@ -78,7 +78,7 @@ async def test_what_is_not_a_json_object_is_refused(raw: Raw, data: bytes):
         ("1e-400", 0),
     ],
 )
-async def test_numbers_are_doubles(raw: Raw, text: str, stored: float):
+async def test_numbers_are_doubles(raw: Raw, text: str, stored: float) -> None:
     """IEEE 754 doubles: whole numbers beyond 2**53 lose precision, and fractions of zero go."""
     body = f'{{"id":"a","pk":"p","x":{text}}}'.encode()
     reply = await raw.send("POST", DOCS, pk="p", data=body)
@@ -87,7 +87,7 @@ async def test_numbers_are_doubles(raw: Raw, text: str, stored: float):
     assert (await raw.send("GET", f"{DOCS}/a", pk="p")).json["x"] == stored
 
 
-async def test_half_a_surrogate_pair_is_lost_silently(raw: Raw):
+async def test_half_a_surrogate_pair_is_lost_silently(raw: Raw) -> None:
     """A hosted account stores U+FFFD, so a client that must keep such text has to encode it."""
     body = b'{"id":"a","pk":"p","x":"a\\ud800b","y":"\\ud83d\\ude00"}'
     reply = await raw.send("POST", DOCS, pk="p", data=body)

@@ -35,7 +35,7 @@ async def item(work: ContainerProxy) -> dict[str, Any]:
         ([{"op": "set", "path": "/n", "value": 5}, {"op": "incr", "path": "/n", "value": 1}], {"n": 6}),
     ],
 )
-async def test_operations(work: ContainerProxy, item: dict, operations: list, changes: dict):
+async def test_operations(work: ContainerProxy, item: dict, operations: list, changes: dict) -> None:
     patched = await work.patch_item("a", "p", operations)
     assert bare(patched) == {**BASE, **changes}
     assert patched["_etag"] != item["_etag"]
@@ -58,7 +58,7 @@ async def test_operations(work: ContainerProxy, item: dict, operations: list, ch
         {"op": "add", "path": "/n", "value": 1},
     ],
 )
-async def test_refused_operations_change_nothing(work: ContainerProxy, raw: Raw, item: dict, operation: dict):
+async def test_refused_operations_change_nothing(work: ContainerProxy, raw: Raw, item: dict, operation: dict) -> None:
     """The first operation is fine: all of them apply, or none."""
     fine = {"op": "set", "path": "/touched", "value": True}
     reply = await raw.send("PATCH", f"{DOCS}/a", {"operations": [fine, operation]}, pk="p")
@@ -66,19 +66,19 @@ async def test_refused_operations_change_nothing(work: ContainerProxy, raw: Raw,
     assert await work.read_item("a", "p") == item
 
 
-async def test_ten_operations_at_most(raw: Raw, item: dict):
+async def test_ten_operations_at_most(raw: Raw, item: dict) -> None:
     operations = [{"op": "incr", "path": "/n", "value": 1}] * 11
     assert (await raw.send("PATCH", f"{DOCS}/a", {"operations": operations[:10]}, pk="p")).json["n"] == 11
     assert (await raw.send("PATCH", f"{DOCS}/a", {"operations": operations}, pk="p")).status == 400
     assert (await raw.send("PATCH", f"{DOCS}/a", {"operations": []}, pk="p")).status == 400
 
 
-async def test_a_patch_of_nothing_is_404(work: ContainerProxy):
+async def test_a_patch_of_nothing_is_404(work: ContainerProxy) -> None:
     with pytest.raises(CosmosResourceNotFoundError):
         await work.patch_item("none", "p", [{"op": "set", "path": "/n", "value": 1}])
 
 
-async def test_if_match_guards_a_patch(work: ContainerProxy, item: dict):
+async def test_if_match_guards_a_patch(work: ContainerProxy, item: dict) -> None:
     guard = {"match_condition": MatchConditions.IfNotModified, "etag": item["_etag"]}
     await work.patch_item("a", "p", [{"op": "incr", "path": "/n", "value": 1}], **guard)
     with pytest.raises(CosmosAccessConditionFailedError):
@@ -95,7 +95,7 @@ async def test_if_match_guards_a_patch(work: ContainerProxy, item: dict):
         ('FROM c WHERE c.n = "1"', False),
     ],
 )
-async def test_filter_predicates(work: ContainerProxy, item: dict, predicate: str, holds: bool):
+async def test_filter_predicates(work: ContainerProxy, item: dict, predicate: str, holds: bool) -> None:
     operations = [{"op": "incr", "path": "/n", "value": 1}]
     if holds:
         assert (await work.patch_item("a", "p", operations, filter_predicate=predicate))["n"] == 2
@@ -106,7 +106,7 @@ async def test_filter_predicates(work: ContainerProxy, item: dict, predicate: st
 
 
 @pytest.mark.parametrize("predicate", ["c.n = 1", "WHERE c.n = 1", "SELECT * FROM c", "FROM c WHERE c.n + 1 = 2"])
-async def test_a_predicate_outside_the_dialect_is_refused(work: ContainerProxy, item: dict, predicate: str):
+async def test_a_predicate_outside_the_dialect_is_refused(work: ContainerProxy, item: dict, predicate: str) -> None:
     with pytest.raises(CosmosHttpResponseError) as caught:
         await work.patch_item("a", "p", [{"op": "incr", "path": "/n", "value": 1}], filter_predicate=predicate)
     assert caught.value.status_code == 400

@@ -36,7 +36,7 @@ async def run(work: ContainerProxy, text: str, **options: Any) -> list[Any]:
     return await collect(work.query_items(text, **options))
 
 
-async def test_one_partition(work: ContainerProxy, items: list):
+async def test_one_partition(work: ContainerProxy, items: list) -> None:
     assert ids(await run(work, "SELECT * FROM c", partition_key="p1")) == ["i01", "i06", "i11", "i16"]
     ordered = "SELECT VALUE c.n FROM c WHERE c.n < @high ORDER BY c.n DESC"
     parameters = [{"name": "@high", "value": 12}]
@@ -48,13 +48,13 @@ async def test_one_partition(work: ContainerProxy, items: list):
     "parameters",
     [[{"name": "low", "value": 1}], [{"name": "@a", "value": 1}, {"name": "@a", "value": 2}], [{"value": 1}]],
 )
-async def test_bad_parameters_are_refused(raw: Raw, parameters: Any):
+async def test_bad_parameters_are_refused(raw: Raw, parameters: Any) -> None:
     reply = await raw.query("SELECT * FROM c", parameters=parameters, pk="p")
     assert reply.status == 400
     assert "arameter name" in reply.message
 
 
-async def test_across_partitions(work: ContainerProxy, items: list):
+async def test_across_partitions(work: ContainerProxy, items: list) -> None:
     everything = [item["id"] for item in items]
     assert ids(await run(work, "SELECT * FROM c", max_item_count=3)) == everything
     by_age = "SELECT VALUE c.n FROM c WHERE c.n >= 2 ORDER BY c.n"
@@ -66,7 +66,7 @@ async def test_across_partitions(work: ContainerProxy, items: list):
 
 async def test_the_sdk_asks_in_vain_then_plans_then_asks_each_range(
     work: ContainerProxy, items: list, double: CosmosDouble, ranges: int
-):
+) -> None:
     """What needs a merge is 400 with sub-status 1004, even with one range, as on a hosted account."""
     double.log.clear()
     await run(work, "SELECT * FROM c ORDER BY c.n")
@@ -75,7 +75,7 @@ async def test_the_sdk_asks_in_vain_then_plans_then_asks_each_range(
     assert [entry.range_id for entry in double.log.select(kind="query", status=200)] == [str(n) for n in range(ranges)]
 
 
-async def test_the_refusal_holds_the_plan(raw: Raw, items: list):
+async def test_the_refusal_holds_the_plan(raw: Raw, items: list) -> None:
     text = "SELECT * FROM c ORDER BY c.n DESC"
     refused = await raw.query(text, x_ms_documentdb_query_enablecrosspartition="True")
     assert (refused.status, refused.substatus) == (400, 1004)
@@ -90,13 +90,13 @@ async def test_the_refusal_holds_the_plan(raw: Raw, items: list):
     assert planned.json["queryRanges"] == [{"min": "", "max": "FF", "isMinInclusive": True, "isMaxInclusive": False}]
 
 
-async def test_a_client_that_can_not_merge_gets_no_plan(raw: Raw):
+async def test_a_client_that_can_not_merge_gets_no_plan(raw: Raw) -> None:
     reply = await raw.query("SELECT * FROM c ORDER BY c.n", x_ms_cosmos_is_query_plan_request="True")
     assert reply.status == 400
     assert "Query contained OrderBy" in reply.message
 
 
-async def test_a_query_across_partitions_must_say_so(raw: Raw):
+async def test_a_query_across_partitions_must_say_so(raw: Raw) -> None:
     reply = await raw.query("SELECT * FROM c")
     assert reply.status == 400
     assert "Cross partition query is required but disabled" in reply.message
@@ -104,7 +104,7 @@ async def test_a_query_across_partitions_must_say_so(raw: Raw):
 
 async def test_feed_ranges_need_no_plan_and_can_be_resumed(
     work: ContainerProxy, items: list, double: CosmosDouble, ranges: int
-):
+) -> None:
     found: list[list[int]] = []
     double.log.clear()
     async for feed_range in work.read_feed_ranges():
@@ -124,7 +124,7 @@ async def test_feed_ranges_need_no_plan_and_can_be_resumed(
     assert double.log.count(kind="query", status=400) == 0
 
 
-async def test_a_page_is_as_large_as_asked_for(raw: Raw, work: ContainerProxy, items: list):
+async def test_a_page_is_as_large_as_asked_for(raw: Raw, work: ContainerProxy, items: list) -> None:
     sizes = {}
     for asked in ("2", "-1", "0"):
         reply = await raw.query("SELECT * FROM c", pk="p0", x_ms_max_item_count=asked)
@@ -136,7 +136,7 @@ async def test_a_page_is_as_large_as_asked_for(raw: Raw, work: ContainerProxy, i
         assert (await raw.query("SELECT * FROM c", pk="p0", x_ms_max_item_count=wrong)).status == 400
 
 
-async def test_a_page_has_four_megabytes_at_most(raw: Raw):
+async def test_a_page_has_four_megabytes_at_most(raw: Raw) -> None:
     for number in range(5):
         await raw.send("POST", DOCS, {"id": str(number), "pk": "p", "x": "x" * 1_000_000}, pk="p")
     first = await raw.query("SELECT * FROM c", pk="p")
@@ -145,7 +145,7 @@ async def test_a_page_has_four_megabytes_at_most(raw: Raw):
     assert len(rest.json["Documents"]) == 1
 
 
-async def test_continuation_tokens_belong_to_their_query(raw: Raw, items: list):
+async def test_continuation_tokens_belong_to_their_query(raw: Raw, items: list) -> None:
     first = await raw.query("SELECT * FROM c", pk="p0", x_ms_max_item_count="1")
     token = first.headers["x-ms-continuation"]
     for text, other in (
@@ -158,7 +158,7 @@ async def test_continuation_tokens_belong_to_their_query(raw: Raw, items: list):
         assert "Invalid Continuation Token" in reply.message
 
 
-async def test_pages_go_on_by_position_while_items_change(work: ContainerProxy, items: list):
+async def test_pages_go_on_by_position_while_items_change(work: ContainerProxy, items: list) -> None:
     """A page is not a snapshot: what is inserted behind the position is missed, what comes after it is seen."""
     pager = work.query_items("SELECT VALUE c.n FROM c ORDER BY c.n", partition_key="p0", max_item_count=2).by_page()
     assert [n async for n in await anext(pager)] == [0, 5]
@@ -168,20 +168,20 @@ async def test_pages_go_on_by_position_while_items_change(work: ContainerProxy, 
     assert [n async for page in pager async for n in page] == [10, 11, 15]
 
 
-async def test_an_empty_page_need_not_be_the_last(work: ContainerProxy, items: list, double: CosmosDouble):
+async def test_an_empty_page_need_not_be_the_last(work: ContainerProxy, items: list, double: CosmosDouble) -> None:
     double.faults.add(ShortPage(0), kind="query", nth=2)
     pager = work.query_items("SELECT VALUE c.n FROM c ORDER BY c.n", partition_key="p0", max_item_count=3)
     assert await collect(pager) == [0, 5, 10, 15]
     assert [entry.items for entry in double.log.select(kind="query")] == [3, 0, 1]
 
 
-async def test_order_without_order_by_is_not_the_order_of_insertion(work: ContainerProxy, items: list):
+async def test_order_without_order_by_is_not_the_order_of_insertion(work: ContainerProxy, items: list) -> None:
     found = [item["n"] for item in await run(work, "SELECT * FROM c", partition_key="p0")]
     assert sorted(found) == [0, 5, 10, 15]
     assert found != sorted(found)
 
 
-async def test_values_sort_by_type_with_undefined_first(work: ContainerProxy):
+async def test_values_sort_by_type_with_undefined_first(work: ContainerProxy) -> None:
     """https://learn.microsoft.com/azure/cosmos-db/nosql/query/order-by: items without the property are returned."""
     values = ["b", "a", 2, 1.5, True, False, None, [1], {"x": 1}]
     for number, value in enumerate(values):
@@ -207,7 +207,7 @@ async def test_values_sort_by_type_with_undefined_first(work: ContainerProxy):
         ("c.deep.no", False),
     ],
 )
-async def test_order_by_needs_an_index(raw: Raw, double: CosmosDouble, order: str, served: bool):
+async def test_order_by_needs_an_index(raw: Raw, double: CosmosDouble, order: str, served: bool) -> None:
     """https://learn.microsoft.com/azure/cosmos-db/index-policy: the partition key is not indexed by itself."""
     double.add_container("app", "picky", indexing_policy=POLICY)
     path = "/dbs/app/colls/picky/docs"
@@ -218,14 +218,14 @@ async def test_order_by_needs_an_index(raw: Raw, double: CosmosDouble, order: st
         assert "excluded" in reply.message
 
 
-async def test_an_error_of_a_query_shows_the_query(work: ContainerProxy):
+async def test_an_error_of_a_query_shows_the_query(work: ContainerProxy) -> None:
     with pytest.raises(CosmosHttpResponseError) as caught:
         await run(work, "SELECT * FROM c WHERE c.x LIKE 'a%'", partition_key="p")
     assert "SELECT * FROM c WHERE c.x LIKE 'a%'" in str(caught.value)
     assert "SC1001" in str(caught.value)
 
 
-async def test_a_query_is_a_query_by_its_content_type(raw: Raw, items: list):
+async def test_a_query_is_a_query_by_its_content_type(raw: Raw, items: list) -> None:
     """Recorded on a hosted account: with application/json the gateway takes the body for an item."""
     body = {"query": "SELECT * FROM c"}
     reply = await raw.send("POST", DOCS, body, pk="p0", Content_Type="application/query+json")

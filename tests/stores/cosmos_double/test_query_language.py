@@ -53,7 +53,7 @@ def value(expression: str, **parameters: Any) -> Any:
         ("CONTAINS(c.text, 'B', false)", False),
     ],
 )
-def test_values(expression: str, result: bool):
+def test_values(expression: str, result: bool) -> None:
     assert value(expression, a=1) is result
 
 
@@ -75,7 +75,7 @@ def test_values(expression: str, result: bool):
         "ARRAY_CONTAINS(c.text, 'a')",
     ],
 )
-def test_undefined(expression: str):
+def test_undefined(expression: str) -> None:
     """Neither true nor false, so the item is not in the result:
     https://learn.microsoft.com/azure/cosmos-db/nosql/query/equality-comparison-operators
     """
@@ -83,7 +83,7 @@ def test_undefined(expression: str):
 
 
 @pytest.mark.parametrize("expression", ["c.text != null", "c.n != 'a'"])
-def test_what_accounts_and_the_page_disagree_on_is_refused(expression: str):
+def test_what_accounts_and_the_page_disagree_on_is_refused(expression: str) -> None:
     with pytest.raises(CosmosError, match="refuses '!='"):
         value(expression)
 
@@ -119,7 +119,7 @@ def test_what_accounts_and_the_page_disagree_on_is_refused(expression: str):
         "SELECT * FROM c OFFSET 1 LIMIT 1",
     ],
 )
-def test_everything_else_is_a_400_that_shows_the_query(text: str):
+def test_everything_else_is_a_400_that_shows_the_query(text: str) -> None:
     """A semicolon and `c.value` are errors in the service too."""
     with pytest.raises(CosmosError) as caught:
         parse(text)
@@ -127,11 +127,11 @@ def test_everything_else_is_a_400_that_shows_the_query(text: str):
     assert f"Query: {text}" in caught.value.message
 
 
-def test_the_tree_of_a_query():
+def test_the_tree_of_a_query() -> None:
     query = parse("select x.a, x.b from x where x.a = 1 order by x.a desc")
     assert (query.alias, query.columns, query.is_value) == ("x", (Path(("a",)), Path(("b",))), False)
     assert (query.where_text, query.order) == ("x.a = 1", Order(Path(("a",)), True))
 
 
-def test_names_that_only_look_like_keywords_are_names():
+def test_names_that_only_look_like_keywords_are_names() -> None:
     assert parse("SELECT * FROM c WHERE c.status = 1 AND c.orderId = 2 AND c.top_ = 3").where is not None

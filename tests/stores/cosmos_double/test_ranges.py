@@ -17,7 +17,7 @@ def ranges() -> int:
     return 2
 
 
-def test_boundaries_cover_everything_once():
+def test_boundaries_cover_everything_once() -> None:
     for count in (1, 2, 3, 7):
         cuts = boundaries(count)
         assert (cuts[0][0], cuts[-1][1]) == ("", "FF")
@@ -25,7 +25,7 @@ def test_boundaries_cover_everything_once():
         assert [high for _, high in cuts[:-1]] == [low for low, _ in cuts[1:]]
 
 
-async def test_the_list_of_ranges_is_a_feed(raw: Raw, double: CosmosDouble):
+async def test_the_list_of_ranges_is_a_feed(raw: Raw, double: CosmosDouble) -> None:
     """The SDK reads it with A-IM until it gets 304, and later only what is new."""
     whole = await raw.send("GET", PKRANGES, A_IM="Incremental Feed")
     assert [(part["id"], part["parents"]) for part in whole.json["PartitionKeyRanges"]] == [("0", []), ("1", [])]
@@ -38,7 +38,7 @@ async def test_the_list_of_ranges_is_a_feed(raw: Raw, double: CosmosDouble):
     assert [part["id"] for part in full.json["PartitionKeyRanges"]] == ["0", "2", "3"]
 
 
-async def test_a_gone_range_is_410_with_its_sub_status(raw: Raw, double: CosmosDouble):
+async def test_a_gone_range_is_410_with_its_sub_status(raw: Raw, double: CosmosDouble) -> None:
     double.container("app", "work").split("0")
     options = {"x_ms_documentdb_partitionkeyrangeid": "0"}
     for reply in (

@@ -9,7 +9,7 @@ from .support import Raw
 KEY = {"paths": ["/pk"], "kind": "Hash", "version": 2}
 
 
-async def test_the_account_names_this_endpoint_and_its_consistency(raw: Raw, double: CosmosDouble):
+async def test_the_account_names_this_endpoint_and_its_consistency(raw: Raw, double: CosmosDouble) -> None:
     """The SDK goes on with the endpoints that this document names."""
     account = (await raw.send("GET", "/")).json
     for locations in ("writableLocations", "readableLocations"):
@@ -37,20 +37,20 @@ async def test_the_account_names_this_endpoint_and_its_consistency(raw: Raw, dou
         ({"id": "x", "partitionKey": KEY, "indexingPolicy": {"compositeIndexes": []}}, "compositeIndexes"),
     ],
 )
-async def test_a_definition_that_is_wrong_or_not_modelled_is_refused(raw: Raw, definition: dict, reason: str):
+async def test_a_definition_that_is_wrong_or_not_modelled_is_refused(raw: Raw, definition: dict, reason: str) -> None:
     """The root path rule: https://learn.microsoft.com/azure/cosmos-db/index-policy#include-exclude-paths"""
     reply = await raw.send("POST", "/dbs/app/colls", definition)
     assert reply.status == 400
     assert reason in reply.message
 
 
-async def test_paths_and_methods_that_do_not_exist_are_refused(raw: Raw):
+async def test_paths_and_methods_that_do_not_exist_are_refused(raw: Raw) -> None:
     assert (await raw.send("GET", "/apps/x")).status == 400
     assert (await raw.send("GET", "/dbs/app/colls/work/sprocs")).status == 400
     assert (await raw.send("PUT", "/dbs/app/colls/work/docs", {"id": "a"}, pk="p")).status == 405
 
 
-async def test_errors_have_the_shape_of_the_service(raw: Raw):
+async def test_errors_have_the_shape_of_the_service(raw: Raw) -> None:
     reply = await raw.send("GET", "/dbs/app/colls/work/docs/none", pk="p", x_ms_activity_id="activity-1")
     assert set(reply.json) == {"code", "message"}
     assert reply.message.startswith('Message: {"Errors":["Entity with the specified id does not exist')

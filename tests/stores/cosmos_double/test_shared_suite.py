@@ -55,7 +55,7 @@ class SharedSuite:
             await things.create_item(item)
         await things.create_item({"id": "i0", "pk": "other", "n": 0})
 
-    async def test_create_read_replace_delete(self, things: ContainerProxy):
+    async def test_create_read_replace_delete(self, things: ContainerProxy) -> None:
         created = await things.create_item(ITEMS[0])
         assert await things.read_item("i0", "p") == created
         replaced = await things.replace_item("i0", {"id": "i0", "pk": "p", "x": {"y": [1, None]}})
@@ -66,7 +66,7 @@ class SharedSuite:
         with pytest.raises(CosmosResourceNotFoundError):
             await things.delete_item("i0", "p")
 
-    async def test_conflict_and_not_found(self, things: ContainerProxy):
+    async def test_conflict_and_not_found(self, things: ContainerProxy) -> None:
         await things.create_item(ITEMS[0])
         with pytest.raises(CosmosResourceExistsError):
             await things.create_item(ITEMS[0])
@@ -74,14 +74,14 @@ class SharedSuite:
             with pytest.raises(CosmosResourceNotFoundError):
                 await missing
 
-    async def test_etags_guard_replace(self, things: ContainerProxy):
+    async def test_etags_guard_replace(self, things: ContainerProxy) -> None:
         created = await things.create_item(ITEMS[0])
         guard = {"etag": created["_etag"], "match_condition": MatchConditions.IfNotModified}
         await things.replace_item("i0", {**ITEMS[0], "n": 1}, **guard)
         with pytest.raises(CosmosAccessConditionFailedError):
             await things.replace_item("i0", {**ITEMS[0], "n": 2}, **guard)
 
-    async def test_patch(self, things: ContainerProxy):
+    async def test_patch(self, things: ContainerProxy) -> None:
         await things.create_item(ITEMS[1])
         operations = [
             {"op": "set", "path": "/name", "value": "new"},
@@ -90,7 +90,7 @@ class SharedSuite:
         patched = await things.patch_item("i1", "p", operations)
         assert bare(patched) == {**ITEMS[1], "n": 3, "name": "new"}
 
-    async def test_a_patch_has_ten_operations_at_most(self, things: ContainerProxy):
+    async def test_a_patch_has_ten_operations_at_most(self, things: ContainerProxy) -> None:
         await things.create_item(ITEMS[1])
         one = {"op": "incr", "path": "/n", "value": 1}
         assert (await things.patch_item("i1", "p", [one] * 10))["n"] == 11
@@ -98,7 +98,7 @@ class SharedSuite:
             await things.patch_item("i1", "p", [one] * 11)
         assert caught.value.status_code == 400
 
-    async def test_etags_guard_other_writes(self, things: ContainerProxy):
+    async def test_etags_guard_other_writes(self, things: ContainerProxy) -> None:
         created = await things.create_item(ITEMS[0])
         guard = {"etag": '"another"', "match_condition": MatchConditions.IfNotModified}
         with pytest.raises(CosmosAccessConditionFailedError):
@@ -106,13 +106,13 @@ class SharedSuite:
         assert await things.read_item("i0", "p") == created
 
     @pytest.mark.parametrize("item", [{"pk": "p"}, {"id": "", "pk": "p"}])
-    async def test_an_id_is_wanted(self, things: ContainerProxy, item: dict[str, Any]):
+    async def test_an_id_is_wanted(self, things: ContainerProxy, item: dict[str, Any]) -> None:
         with pytest.raises(CosmosHttpResponseError) as caught:
             await things.create_item(item)
         assert caught.value.status_code == 400
 
     @pytest.mark.parametrize("text", ["SELEC 1", "SELECT * FROM c WHERE", "SELECT * FROM c WHERE c.pk = 'p' AND"])
-    async def test_what_is_no_query_is_refused(self, things: ContainerProxy, items: None, text: str):
+    async def test_what_is_no_query_is_refused(self, things: ContainerProxy, items: None, text: str) -> None:
         with pytest.raises(CosmosHttpResponseError) as caught:
             await collect(things.query_items(text, partition_key="p"))
         assert caught.value.status_code == 400
@@ -133,7 +133,7 @@ class SharedSuite:
             ("c.n = '3'", []),
         ],
     )
-    async def test_filters(self, things: ContainerProxy, items: None, where: str, found: list[int]):
+    async def test_filters(self, things: ContainerProxy, items: None, where: str, found: list[int]) -> None:
         query = f"SELECT * FROM c WHERE c.pk = 'p' AND ({where})"
         assert sorted(item["n"] for item in await collect(things.query_items(query, partition_key="p"))) == found
 
@@ -144,10 +144,10 @@ class SharedSuite:
             ("SELECT VALUE c.n FROM c WHERE c.pk = 'p' AND c.n > 3 ORDER BY c.n DESC", [5, 4]),
         ],
     )
-    async def test_selections(self, things: ContainerProxy, items: None, query: str, answer: list):
+    async def test_selections(self, things: ContainerProxy, items: None, query: str, answer: list) -> None:
         assert await collect(things.query_items(query, partition_key="p")) == answer
 
-    async def test_parameters_and_pages(self, things: ContainerProxy, items: None):
+    async def test_parameters_and_pages(self, things: ContainerProxy, items: None) -> None:
         found = things.query_items(
             "SELECT * FROM c WHERE c.pk = 'p' AND c.n >= @low",
             parameters=[{"name": "@low", "value": 1}],

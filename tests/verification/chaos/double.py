@@ -58,9 +58,8 @@ class Commands:
     def _documents(self) -> Iterator[dict[str, Any]]:
         # Copies of everything, as `documents()` makes them, would hold up the double for too long.
         container = self._double.container(DATABASE, CONTAINER)
-        now = self._double.clock.now()
         for part in container.live_ranges():
-            for document in part.view(part.lsn, now).values():
+            for document in part.view(part.lsn).values():
                 yield dict(document.body)
 
 
