@@ -54,7 +54,7 @@ class FakeClock:
             self._timers[timer] = self.now + seconds
         waiter = asyncio.ensure_future(event.wait())
         try:
-            await asyncio.wait({timer, waiter}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({timer, waiter}, return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
         finally:
             self._timers.pop(timer, None)
             waiter.cancel()

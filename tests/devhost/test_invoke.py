@@ -49,7 +49,7 @@ async def test_the_context_tells_of_the_invocation_and_of_the_attempt_before(inv
     first = await invoker.call(told, None)
     assert first.function_name == "tell"
     assert isinstance(first, func.Context)
-    assert (first.retry_context.retry_count, first.retry_context.exception) == (0, None)
+    assert (first.retry_context.retry_count, first.retry_context.exception) == (0, None)  # type: ignore[comparison-overlap]
 
     second = await invoker.call(told, None, Attempt(1, 3, ValueError("bad")))
     assert second.invocation_id != first.invocation_id

@@ -126,7 +126,7 @@ async def test_a_timer_fires_at_its_slots(clock: FakeClock, start: Start) -> Non
     await clock.advance(30)
     assert ticks.starts == [10, 20, 30]
     assert ticks.late == [False, False, False]
-    status = ticks.requests[1].schedule_status
+    status = ticks.requests[1].schedule_status  # type: ignore[attr-defined]
     assert status["Last"] == "2027-01-15T08:00:10+00:00"
     assert status["Next"] == "2027-01-15T08:00:30+00:00"
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -17,6 +18,7 @@ from engine import (
     Failure,
     Outcome,
     Retry,
+    Workflow,
     activity,
     compensate,
     finalizer,
@@ -372,7 +374,7 @@ async def standing() -> None:
     await asyncio.gather(approval.wait(), remarks.receive(), build("tower"), try_daily(), asyncio.sleep(10_000_000))
 
 
-WORKFLOWS = [
+WORKFLOWS: list[Workflow[Any, Any]] = [
     place,
     timers,
     together,

@@ -113,7 +113,7 @@ FEATURES: dict[str, Holds] = {
     "a seed of its id": lambda execution, _: execution.workflow == "recorded.chance" and not execution.logic_flags,
     "still running": lambda execution, _: not execution.is_complete,
 } | {
-    f"outcome {outcome}": lambda execution, _, outcome=outcome: execution.outcome == outcome  # type: ignore[misc]
+    f"outcome {outcome}": lambda execution, _, outcome=outcome: execution.outcome == outcome
     for outcome in ("completed", "failed", "interrupted", "terminated")
 }
 

@@ -137,7 +137,7 @@ async def mortal(
     """An environment whose worker dies at call `k`; never, if that is None."""
     journal.clear()
     async with Environment(workflows) as env:
-        env.worker = cast(Worker, Mortal(env, journal, k, moment))
+        env.worker = cast(Worker, Mortal(env, journal, k, moment))  # type: ignore[assignment]
         yield env
 
 

@@ -121,7 +121,7 @@ async def play(scenario: Scenario, deaths: Sequence[Death] = ()) -> Witness:
         assert (await env.store.inner.read(id)).worker is None
         events = [event for document in recorded for event in Chunk.from_document(document).decoded()]
         seen = [event for event in events if not isinstance(event, Takeover)]
-        return Witness(scenario, await env.store.inner.read(id), status, seen, list(journal.ran), died, calls)
+        return Witness(scenario, await env.store.inner.read(id), status, seen, list(journal.ran), died, calls)  # type: ignore[arg-type]
 
 
 async def survives_crashes(scenario: Scenario) -> Witness:
@@ -133,7 +133,7 @@ async def survives_crashes(scenario: Scenario) -> Witness:
     for call in whole.calls:
         # A read has no effect: dying after it is dying before the next call.
         for moment in ("before",) if call.method in ("read", "load") else ("before", "after"):
-            crashed = await play(scenario, [(call.number, moment)])
+            crashed = await play(scenario, [(call.number, moment)])  # type: ignore[list-item]
             where = f"death {moment} store call {call.number}, {call.method}"
             assert crashed.deaths == [(call.number, moment)], f"it never came to the {where}"
             assert crashed.end == whole.end, where

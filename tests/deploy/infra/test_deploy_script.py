@@ -34,7 +34,7 @@ def _deploy(az: Path, *arguments: str, **more: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "GITHUB_OUTPUT"}
     environment |= {"PATH": f"{az}{os.pathsep}{os.environ['PATH']}", "LOCATION": "northeurope", **more}
     command = [INFRA / "deploy.sh", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout  # type: ignore[arg-type]
 
 
 def test_it_says_where_the_app_is(az: Path) -> None:

@@ -71,7 +71,7 @@ def test_with_sign_in_the_caller_brings_a_token(tmp_path: Path) -> None:
     environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     environment |= {"STATE": str(tmp_path), "STANDIN_TOKEN": "t0ken"}
     command = [ROOT / "infra/order.sh", "group", "app", f"http://127.0.0.1:{server.server_port}", AUDIENCE]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # type: ignore[arg-type]
     server.shutdown()
     server.server_close()
     assert asked == ["Bearer t0ken None"]

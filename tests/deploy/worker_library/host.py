@@ -97,7 +97,7 @@ class WorkerHost:
 
     def trigger(self, name: str) -> dict[str, Any]:
         """The trigger of a function as the host gets it from the worker."""
-        bindings: list[dict[str, Any]] = [json.loads(text) for text in self.functions[name].raw_bindings]
+        bindings: list[dict[str, Any]] = [json.loads(text) for text in self.functions[name].raw_bindings]  # type: ignore[attr-defined]
         return next(binding for binding in bindings if binding["type"].endswith("Trigger"))
 
     async def _changes(self) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ class WorkerHost:
 
     async def _invoke(self, name: str, data: Message) -> Any:
         function = self.functions[name]
-        answer = await worker.invocation_request(invocation(function.function_id, self.trigger(name)["name"], data))
+        answer = await worker.invocation_request(invocation(function.function_id, self.trigger(name)["name"], data))  # type: ignore[attr-defined]
         if not answer.result.status:
             raise InvocationFailed(answer.result.exception.message)
         self.invoked.add(name)
@@ -126,5 +126,5 @@ class WorkerHost:
 
 
 def _check(answer: Message) -> None:
-    if not answer.result.status:
-        raise RuntimeError(answer.result.exception.message)
+    if not answer.result.status:  # type: ignore[attr-defined]
+        raise RuntimeError(answer.result.exception.message)  # type: ignore[attr-defined]

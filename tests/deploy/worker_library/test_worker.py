@@ -48,7 +48,7 @@ async def test_the_feed_is_what_the_host_is_told(host: WorkerHost) -> None:
         "feedPollDelay": 500,
         "maxItemsPerInvocation": 100,
     }
-    retry = host.functions["drive_changes"].retry_options
+    retry = host.functions["drive_changes"].retry_options  # type: ignore[attr-defined]
     assert retry.max_retry_count == 5
     assert retry.retry_strategy == "exponential_backoff"
     assert (retry.minimum_interval, retry.maximum_interval) == (timedelta(seconds=1), timedelta(seconds=15))
@@ -135,7 +135,7 @@ async def test_every_function_runs(listener: None, host: WorkerHost) -> None:
     }
     assert (await host.http("POST", f"{place}/resume")).status == 202
     given = (await host.http("GET", f"{place}/deferreds/approval/token")).body
-    answer = {"approved": True, "by": "Grace"}
+    answer = {"approved": True, "by": "Grace"}  # type: ignore[assignment]
     assert (await host.http("POST", f"{place}/deferreds/approval", answer)).status == 200
     assert (await host.http("POST", given["url"].removeprefix(ADDRESS), answer)).status == 204  # the same again
     assert (await host.http("POST", f"{place}/interrupt")).status == 202

@@ -54,7 +54,7 @@ async def put(store: SqliteStore, documents: list[Document]) -> None:
     """Place documents in a store, exactly as they are."""
     for document in documents:
         record = parse(document)
-        await store._write(lambda db, record=record: _insert(db, record))
+        await store._write(lambda db, record=record: _insert(db, record))  # type: ignore[misc]
 
 
 async def take(store: SqliteStore) -> list[Document]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
-from engine import Channel, Deferred, Failure, Retry, activity, compensate, workflow
+from engine import Channel, Deferred, Failure, Retry, Workflow, activity, compensate, workflow
 
 answer = Deferred("compat_answer", str)
 notes = Channel("compat_notes", int)
@@ -54,4 +55,4 @@ async def whole(text: str) -> str:
     return f"{text} {doubled} {note} {said}"
 
 
-PROGRAM = [whole, part]
+PROGRAM: list[Workflow[Any, Any]] = [whole, part]

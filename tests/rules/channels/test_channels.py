@@ -106,7 +106,7 @@ async def test_two_channels_are_apart() -> None:
     async with Environment(ALL) as env:
         id = await env.start(takes_of_two)
         for channel, value in ((numbers, 1), (numbers, 2), (words, "a"), (words, "b")):
-            await env.client.send(id, channel, value)
+            await env.client.send(id, channel, value)  # type: ignore[misc]
         assert (await env.finish(id)).value() == ["a", 1, "b", 2]
 
 

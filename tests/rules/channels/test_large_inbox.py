@@ -40,7 +40,7 @@ class Taken(set[str]):
 @pytest.mark.parametrize("count", [100, 3_000])
 def test_the_next_value_is_found_without_a_walk(count: int) -> None:
     """N1: two questions for each value, however many there are."""
-    inbox, taken, found = Inbox(), Taken(), []
+    inbox, taken, found = Inbox(), Taken(), []  # type: ignore[var-annotated]
     for number in reversed(range(count)):
         inbox.add(item(number))
         inbox.add(item(number))

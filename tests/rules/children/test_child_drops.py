@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,7 @@ async def drops_waits_for_slow() -> None:
     await drops_slow()
 
 
-ALL = [
+ALL: list[Workflow[Any, Any]] = [
     drops_child, drops_child_only, drops_at_once, drops_common_times_out, drops_times_out, drops_goes_on, drops_common,
     drops_then_starts, drops_beside_one_that_lives_on, drops_leaves_behind, drops_one_of_two, drops_slow,
     drops_waits_for_slow,
@@ -156,7 +157,7 @@ class Standstill:
             await self.thaw.wait()
 
 
-async def the_child(env: Environment, workflow: Workflow[[], object]) -> Execution:
+async def the_child(env: Environment, workflow: Workflow[[], Any]) -> Execution:
     (child,) = (await env.store.inner.list(Filter(workflow=workflow.name), 10)).executions
     return child
 

@@ -47,7 +47,7 @@ async def test_told_twice_is_one_event() -> None:
         await env.settle()
         (child,) = await executions(env, leaf)
         await env.complete(child.execution_id, answer, 3)
-        seen = []
+        seen = []  # type: ignore[var-annotated]
 
         async def before(call: Call) -> None:
             if call.method == "signal" and not seen:

@@ -31,7 +31,7 @@ async def gives_none() -> None:
 
 @workflow
 async def takes_none() -> str:
-    return repr([await gives_none(), await gives_none()])
+    return repr([await gives_none(), await gives_none()])  # type: ignore[func-returns-value]
 
 
 @workflow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -11,6 +12,7 @@ from engine import (
     ActivityError,
     Deferred,
     Failure,
+    Workflow,
     activity,
     compensate,
     workflow,
@@ -150,7 +152,7 @@ async def hands_over(left: int) -> None:
         await hands_over.start(left - 1)
 
 
-ALL = [
+ALL: list[Workflow[Any, Any]] = [
     named,
     anonymous,
     waits,

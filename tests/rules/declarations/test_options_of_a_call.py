@@ -73,7 +73,7 @@ async def test_a_history_is_replayed_with_other_options(before: Any, after: Any)
         execution = await env.start(_workflow(before))
         await env.finish(execution)
         recording = await export(env.store, execution)
-    assert replay(recording, [_workflow(after)]).outcome.value == '"called 1"'
+    assert replay(recording, [_workflow(after)]).outcome.value == '"called 1"'  # type: ignore[union-attr]
 
 
 def test_an_option_of_the_wrong_shape_is_refused_with_the_right_one() -> None:

@@ -24,7 +24,7 @@ App = Callable[..., ModuleType]
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:  # type: ignore[misc]
     """Writes a package `shop` with these modules, and gives the one named first."""
 
     def write(**modules: str) -> ModuleType:
@@ -35,7 +35,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> App:
         monkeypatch.syspath_prepend(tmp_path)
         return importlib.import_module(f"shop.{next(iter(modules))}")
 
-    yield write  # type: ignore[misc]
+    yield write
     for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
         del sys.modules[name]
 

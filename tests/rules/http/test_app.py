@@ -68,7 +68,7 @@ class App:
         documents = [json.loads(body) | {"_rid": "r", "_ts": 1, "_lsn": seq, "_self": "s"} for body, seq in rows]
         if documents:
             self._seen = rows[-1][1]
-            decoder = func.get_binding_registry().get("cosmosDBTrigger")
+            decoder = func.get_binding_registry().get("cosmosDBTrigger")  # type: ignore[no-untyped-call]
             batch = decoder.decode(Datum(json.dumps(documents), "json"), trigger_metadata={})
             assert await self.functions["drive_changes"](batch) is None
         return len(documents)

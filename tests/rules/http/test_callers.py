@@ -48,8 +48,8 @@ class App:
         self.routes: dict[str, Any] = {}
         for function in app.get_functions():
             if function.is_http_function():
-                self.functions[function.get_function_name()] = function.get_user_function()
-                self.routes[function.get_function_name()] = function.get_trigger()
+                self.functions[function.get_function_name()] = function.get_user_function()  # type: ignore[index]
+                self.routes[function.get_function_name()] = function.get_trigger()  # type: ignore[index]
 
     async def call(
         self, function: str, header: str | None = None, body: str = "", query: Any = None, **names: str
@@ -172,7 +172,7 @@ async def test_what_an_operator_does_is_logged_with_the_operator(caplog: pytest.
             body = '"yes"' if function == "resolve_deferred" else ""
             await app.call(function, ada, body, id=id, name="callers.answer")
     noted = [record for record in caplog.records if hasattr(record, "by")]
-    assert [(record.action, record.executionId) for record in noted] == [
+    assert [(record.action, record.executionId) for record in noted] == [  # type: ignore[attr-defined]
         (action, id) for action in ("resolve_deferred", "interrupt", "resume", "terminate")
     ]
     assert all("\n" not in record.getMessage() for record in noted)

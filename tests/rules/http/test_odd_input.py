@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from engine import Channel, Deferred, Failure, Runtime, Settings, compensate, workflow
+from engine import Channel, Deferred, Failure, Runtime, Settings, Workflow, compensate, workflow
 from engine.boundary import http
 from engine.ground.errors import Unavailable
 from engine.store.base import Filter
@@ -69,7 +69,7 @@ async def runtime() -> AsyncIterator[Runtime]:
 
     Down.is_down = False
     store = WatchedStore(SqliteStore(":memory:"), before)
-    workflows = [asks, asks_one, plain, fails_at_undoing]
+    workflows: list[Workflow[Any, Any]] = [asks, asks_one, plain, fails_at_undoing]
     runtime = Runtime(workflows, lambda: store, Settings(signing_keys=(KEY,), hold=timedelta(0)))
     yield runtime
     Down.is_down = False
@@ -147,7 +147,7 @@ async def test_a_store_that_is_away_is_503_everywhere(runtime: Runtime, route: s
         "list": lambda runtime, _: http.list_executions(runtime, request()),
         "health": lambda runtime, _: http.health(runtime),
     }
-    answer = await routes[route](runtime, id)
+    answer = await routes[route](runtime, id)  # type: ignore[no-untyped-call]
     problem(answer, 503)
     assert answer.headers["Retry-After"] == "2"
     assert "no answer" not in answer.body

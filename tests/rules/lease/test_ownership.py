@@ -101,7 +101,7 @@ async def test_an_execution_goes_back_and_forth_between_wrong_clocks(skew: timed
         id = await env.start(ownership_sleeps)
         clocks = [SkewedClock(env.clock, skew), env.clock]
         for turn in range(4):  # fewer than would quarantine it
-            process = Process(env, clocks[turn % 2])
+            process = Process(env, clocks[turn % 2])  # type: ignore[arg-type]
             process.store.before = freezer = Freezer(nth("commit"))
             driving = await process.drive(id)
             freezing = asyncio.ensure_future(freezer.frozen.wait())

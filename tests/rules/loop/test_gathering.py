@@ -30,7 +30,7 @@ async def two_chains() -> list[str]:
 
 @workflow
 async def shuffled() -> list[str]:
-    return await asyncio.gather(lag("a", "lag#3"), lag("b", "lag"), say("c"), lag("d", "say"))
+    return await asyncio.gather(lag("a", "lag#3"), lag("b", "lag"), say("c"), lag("d", "say"))  # type: ignore[return-value]
 
 
 @workflow

@@ -82,7 +82,7 @@ async def gives_up_in_time() -> str:
 
 @workflow(suspend_on_failure=True)
 async def holds_two() -> list[str]:
-    return await asyncio.gather(is_held(), gives_up_in_time(), lasts())
+    return await asyncio.gather(is_held(), gives_up_in_time(), lasts())  # type: ignore[return-value]
 
 
 @workflow(suspend_on_failure=True)
@@ -98,7 +98,7 @@ async def needs_mending_beside() -> list[str]:
         await do("tidied")
 
     compensate(tidy)
-    return await asyncio.gather(fails_until_mended(), works())
+    return await asyncio.gather(fails_until_mended(), works())  # type: ignore[return-value]
 
 
 @workflow(suspend_on_failure=True, time_limit=timedelta(hours=3))

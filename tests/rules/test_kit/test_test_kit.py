@@ -248,4 +248,4 @@ def test_a_list_of_workflows_is_asked_for() -> None:
     alone: Any = sells
     assert isinstance(alone, Workflow)
     with pytest.raises(TypeError, match=r"a list of workflows: \[sells\]"):
-        Environment(alone)
+        Environment(alone)  # type: ignore[arg-type]

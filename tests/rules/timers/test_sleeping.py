@@ -40,7 +40,7 @@ async def wrong_sleeps() -> list[str]:
     trace: list[str] = []
     for wrong in (None, "1"):
         try:
-            await asyncio.sleep(wrong)  # type: ignore[arg-type]
+            await asyncio.sleep(wrong)  # type: ignore[call-overload]
         except TypeError:
             trace.append(f"TypeError for {wrong!r}")
     return [*trace, await asyncio.sleep(60, "then slept"), await say("and went on")]

@@ -117,7 +117,7 @@ patches = st.builds(
 )
 moments = st.builds(
     lambda naive, zone: naive.replace(tzinfo=zone),
-    st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1), allow_imaginary=False),
+    st.datetimes(datetime(1990, 1, 1), datetime(2090, 1, 1), allow_imaginary=False),  # type: ignore[call-overload]
     st.sampled_from([UTC, BERLIN, ZoneInfo("America/New_York"), ZoneInfo("Asia/Kathmandu")]),
 )
 frozen = st.builds(
@@ -159,7 +159,7 @@ def test_a_zone_without_a_name_is_refused() -> None:
             return timedelta(0)
 
     with pytest.raises(EncodingError, match="doesn't survive"):
-        Codec(datetime, "it").encode(datetime(2026, 3, 1, tzinfo=Own()))
+        Codec(datetime, "it").encode(datetime(2026, 3, 1, tzinfo=Own()))  # type: ignore[abstract]
 
 
 def test_what_json_says_stands_in_the_first_line() -> None:

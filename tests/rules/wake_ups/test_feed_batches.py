@@ -199,7 +199,7 @@ async def test_old_versions_in_any_order_are_no_wrong_claims() -> None:
 
         async def keep(call: Call) -> None:
             if call.method in ("create", "replace", "commit", "signal"):
-                execution = await env.store.inner.read(id)
+                execution = await env.store.inner.read(id)  # type: ignore[arg-type]
                 versions.append(as_fed(execution))
 
         id = await env.start(batches_waits)

@@ -101,7 +101,7 @@ async def test_an_activity_that_is_cut_off_is_no_failure(one: object) -> None:
     Door.shut()
     _host_loop[:] = [asyncio.get_running_loop()]
     async with Environment([closing_uses_async, closing_uses_sync]) as env:
-        id = await env.start(one)  # type: ignore[arg-type]
+        id = await env.start(one)
         first = Process(env)
         driving = await first.drive(id)
         await Door.inside.wait()
@@ -211,7 +211,7 @@ async def test_a_drive_that_hangs_in_the_store_does_not_hold_up_the_end_for_ever
 
         async def wait_less(tasks: object, timeout: float | None = None) -> object:
             waited.append(timeout or 0)
-            return await wait(tasks, timeout=0)  # type: ignore[type-var, arg-type]
+            return await wait(tasks, timeout=0)  # type: ignore[arg-type]
 
         monkeypatch.setattr("engine.driving.worker.asyncio.wait", wait_less)
         await first.worker.close(timedelta(seconds=3))

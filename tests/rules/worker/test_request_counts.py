@@ -181,7 +181,7 @@ async def test_a_heartbeat_costs_one_call() -> None:
         await started.wait()
         for beat in range(6):
             env.clock.advance(timedelta(seconds=10))
-            await until(lambda beats=beat + 2: env.store.count("replace") == beats and bool(env.clock._waiting))
+            await until(lambda beats=beat + 2: env.store.count("replace") == beats and bool(env.clock._waiting))  # type: ignore[misc]
         release.set()
         await driving
         assert [call.method for call in env.store.calls] == ["create", *["replace"] * 7, "commit"]

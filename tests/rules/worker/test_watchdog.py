@@ -75,7 +75,7 @@ async def watched_looks() -> str:
 
 @activity
 async def watched_gathers() -> list[str]:
-    return await asyncio.gather(_inside(), _inside())
+    return await asyncio.gather(_inside(), _inside())  # type: ignore[return-value]
 
 
 async def _inside() -> str:
@@ -233,7 +233,7 @@ async def test_a_process_that_was_frozen_is_not_blamed(monkeypatch: pytest.Monke
 
     def then(watchdog: Patience, came: bool) -> None:
         if not came:
-            watchdog._half = 20
+            watchdog._half = 20  # type: ignore[attr-defined]
             thawed.set()
 
     Patience.waits, Patience.then = [], then

@@ -314,7 +314,7 @@ class StoreContract:
         running = await store.create(execution())
         id = running.execution_id
         tries = [store.append(chunk(id, 0, "a")), other.commit(completed(running), chunk(id, 0, "b"))]
-        answers = await _all(tries)
+        answers = await _all(tries)  # type: ignore[arg-type]
         assert len([answer for answer in answers if isinstance(answer, Taken)]) == 1
         assert (await store.read(id)).is_complete == isinstance(answers[1], Execution)
 

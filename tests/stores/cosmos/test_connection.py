@@ -85,7 +85,7 @@ async def test_a_closed_store_opens_again(store: CosmosStore) -> None:
     assert (await store.read(ID)).execution_id == ID
 
 
-async def test_an_identity_instead_of_a_key(double: CosmosDouble, monkeypatch: pytest.MonkeyPatch):
+async def test_an_identity_instead_of_a_key(double: CosmosDouble, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     """The SDK gives no token to an address without TLS, so this gets as far as that; nothing is left open."""
 
     class Credential:

@@ -202,7 +202,7 @@ async def has_children(env: Environment) -> Status:
     return await env.run(starts_children, 2)
 
 
-WORKFLOWS = [of_everything, cleans_up, starts_children, sequence]
+WORKFLOWS: list[Workflow[Any, Any]] = [of_everything, cleans_up, starts_children, sequence]
 MOST = 60
 """Writes of the longest scenario, at most: the loop over them ends by itself before."""
 

@@ -220,6 +220,6 @@ def test_a_send_may_take_as_long_as_an_answer() -> None:
     ],
 )
 def test_meanings(status: int, substatus: int, meaning: Meaning) -> None:
-    error = CosmosHttpResponseError(status, "words")
+    error = CosmosHttpResponseError(status, "words")  # type: ignore[no-untyped-call]
     error.sub_status = substatus
     assert Trouble.of(error).meaning is meaning

@@ -121,7 +121,7 @@ async def test_every_request_is_counted_under_the_method_that_sent_it(
     for name, call in calls.items():
         double.log.clear()
         store.usage.clear()
-        await call()
+        await call()  # type: ignore[no-untyped-call]
         usage = store.usage
         assert usage.of(name).requests >= 1
         assert set(usage.operations) <= {name, "read", METADATA}, name
@@ -213,7 +213,7 @@ async def test_loading_at_the_same_time(store: CosmosStore) -> None:
 
 @pytest.mark.parametrize("ranges", [1, 4])
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
-async def test_ties_are_neither_lost_nor_given_twice(store: CosmosStore, limit: int):
+async def test_ties_are_neither_lost_nor_given_twice(store: CosmosStore, limit: int):  # type: ignore[no-untyped-def]
     for n in range(12):
         moment = NOW.replace(second=n // 5)
         await store.create(execution(n, due_at=moment, created_at=moment, updated_at=moment))

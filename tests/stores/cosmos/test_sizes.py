@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from engine import ActivityError, Deferred, Failure, TooLarge, activity, workflow
+from engine import ActivityError, Deferred, Failure, TooLarge, Workflow, activity, workflow
 from engine.store.cosmos.schema import MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS, MAX_DOCUMENT_BYTES
 from engine.store.cosmos.store import CosmosStore
 from engine.testing import Environment
@@ -30,7 +31,7 @@ async def gathers(sizes: list[int]) -> list[int]:
 @workflow
 async def gathers_all(sizes: list[int]) -> list[str]:
     results = await asyncio.gather(*(text_of(size) for size in sizes), return_exceptions=True)
-    return [f"{r.type_name}: {r.message}" if isinstance(r, ActivityError) else str(len(r)) for r in results]
+    return [f"{r.type_name}: {r.message}" if isinstance(r, ActivityError) else str(len(r)) for r in results]  # type: ignore[arg-type]
 
 
 @workflow
@@ -58,7 +59,7 @@ async def gathers_failures(count: int) -> int:
     return sum(len(failure.text) for failure in failures if isinstance(failure, Told))
 
 
-WORKFLOWS = [gathers, gathers_all, gathers_failures, returns, waits]
+WORKFLOWS: list[Workflow[Any, Any]] = [gathers, gathers_all, gathers_failures, returns, waits]
 
 
 def check_sizes(double: CosmosDouble) -> list[Request]:

@@ -56,7 +56,7 @@ class Raw:
         *,
         pk: Any = ...,
         key: str = WELL_KNOWN_KEY,
-        data: bytes | None = None,
+        data: Any = None,
         **headers: str,
     ) -> Reply:
         """Header names are given with underscores for dashes; `pk` is the partition key value."""

@@ -79,7 +79,7 @@ async def test_call_runs_code_of_the_test(raw: Raw, double: CosmosDouble) -> Non
     await raw.send("POST", DOCS, ITEM, pk="p")
     double.faults.add(Call(rival), kind="item", operation="replace")
     assert (await raw.send("PUT", f"{DOCS}/a", ITEM, pk="p")).status == 404
-    assert [request.id for request in seen] == ["a"]
+    assert [request.id for request in seen] == ["a"]  # type: ignore[attr-defined]
     double.faults.add(Call(refuse))
     assert (await raw.send("GET", f"{DOCS}/a", pk="p")).status == 403
 
@@ -94,7 +94,7 @@ async def test_rules_count_what_they_match(raw: Raw, double: CosmosDouble) -> No
 
 
 async def test_a_predicate_sees_what_the_request_is_about(raw: Raw, double: CosmosDouble) -> None:
-    seen = []
+    seen = []  # type: ignore[var-annotated]
     double.faults.add(Call(seen.append), times=None)
     await raw.send("POST", DOCS, ITEM, pk="p")
     await raw.query("SELECT * FROM c", pk="p")

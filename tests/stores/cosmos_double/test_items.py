@@ -38,7 +38,7 @@ async def test_partition_keys_of_every_type_are_told_apart(work: ContainerProxy)
     await work.create_item({"id": "a", "name": "none"})
     for name, value in values.items():
         key = NullPartitionKeyValue if value is None else value
-        assert (await work.read_item("a", key))["name"] == name
+        assert (await work.read_item("a", key))["name"] == name  # type: ignore[arg-type]
     assert (await work.read_item("a", NonePartitionKeyValue))["name"] == "none"
     await work.create_item({"id": "b", "pk": 1.0})
     assert (await work.read_item("b", 1))["id"] == "b"

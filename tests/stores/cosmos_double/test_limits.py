@@ -35,7 +35,7 @@ async def test_two_megabytes(raw: Raw) -> None:
     assert grown.status == 413
 
 
-async def test_nesting_of_128_levels(raw: Raw):
+async def test_nesting_of_128_levels(raw: Raw):  # type: ignore[no-untyped-def]
     def nested(levels: int) -> bytes:
         inner = b"[" * (levels - 1) + b"]" * (levels - 1)
         return b'{"id":"a","pk":"p","x":' + inner + b"}"

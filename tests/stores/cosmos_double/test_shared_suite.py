@@ -87,7 +87,7 @@ class SharedSuite:
             {"op": "set", "path": "/name", "value": "new"},
             {"op": "incr", "path": "/n", "value": 2},
         ]
-        patched = await things.patch_item("i1", "p", operations)
+        patched = await things.patch_item("i1", "p", operations)  # type: ignore[arg-type]
         assert bare(patched) == {**ITEMS[1], "n": 3, "name": "new"}
 
     async def test_a_patch_has_ten_operations_at_most(self, things: ContainerProxy) -> None:
@@ -100,7 +100,7 @@ class SharedSuite:
 
     async def test_etags_guard_other_writes(self, things: ContainerProxy) -> None:
         created = await things.create_item(ITEMS[0])
-        guard = {"etag": '"another"', "match_condition": MatchConditions.IfNotModified}
+        guard: Any = {"etag": '"another"', "match_condition": MatchConditions.IfNotModified}
         with pytest.raises(CosmosAccessConditionFailedError):
             await things.delete_item("i0", "p", **guard)
         assert await things.read_item("i0", "p") == created

@@ -31,7 +31,7 @@ async def test_a_store_waits_for_another_that_makes_the_file(path: Path, monkeyp
             waits.append(seconds)
             other.execute("COMMIT")
 
-        monkeypatch.setattr(sqlite.time, "sleep", wait)
+        monkeypatch.setattr(sqlite.time, "sleep", wait)  # type: ignore[attr-defined]
         store = SqliteStore(path)
         with pytest.raises(Missing):
             await store.read(ID)

@@ -76,14 +76,14 @@ def as_execution(exec: Exec, rung: bool = False) -> Execution:
         version="1",
         payload="null",
         status="complete" if exec.ended else "running",
-        outcome=None if exec.ended is None else "completed" if exec.ended not in OUTCOMES else exec.ended,
+        outcome=None if exec.ended is None else "completed" if exec.ended not in OUTCOMES else exec.ended,  # type: ignore[arg-type]
         completed_result=exec.ended,
         suspended=exec.suspended,
         interrupted=exec.interrupted,
         cause=CAUSE if exec.cause else None,
         worker=None if exec.worker is None else str(exec.worker),
         lease_expires_at=expires,
-        due_at=dues.get(exec.due),
+        due_at=dues.get(exec.due),  # type: ignore[arg-type]
         wake=exec.wake,
         seen_wake=exec.seen_wake,
         inbox_count=exec.inbox_count,
@@ -149,7 +149,7 @@ def release(worker: int, history_length: int) -> Transition:
 def complete(worker: int, history_length: int, ended: str) -> Transition:
     kind = "interrupted" if ended == "interrupted" else "completed"
     result = ended if kind == "completed" else None
-    return transitions.complete(str(worker), kind, result, None, T).also(history_length=history_length)
+    return transitions.complete(str(worker), kind, result, None, T).also(history_length=history_length)  # type: ignore[arg-type]
 
 
 def terminate() -> Transition:

@@ -67,7 +67,7 @@ class Protocol:
         exec = state.exec
         if exec.is_leased() and (exec.worker == GONE or state.faults):
             late: tuple[Driver, ...] = tuple(d if d.at == IDLE else d._replace(late=True) for d in state.drivers)
-            expired = state._replace(exec=exec._replace(live=False), drivers=late)
+            expired = state._replace(exec=exec._replace(live=False), drivers=late)  # type: ignore[arg-type]
             if exec.worker == GONE:
                 yield Move("the lease expires, its driver is gone", expired, fair=fair)
             else:

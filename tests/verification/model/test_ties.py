@@ -22,7 +22,7 @@ def documents() -> list[Exec]:
     suspensions = [(False, False), (True, False), (True, True)]
     kinds = product((None, "interrupted"), suspensions, (False, True), holders, (None, NOW, LEASE, TIMER_DUE))
     return [
-        Exec(ended, suspended, interrupted, worker, live, due, *numbers, cause)
+        Exec(ended, suspended, interrupted, worker, live, due, *numbers, cause)  # type: ignore[arg-type, call-arg]
         for ended, (suspended, cause), interrupted, (worker, live), due in kinds
         for numbers in product((0, 1), repeat=5)
         if due != LEASE or worker is not None

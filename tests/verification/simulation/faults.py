@@ -151,10 +151,10 @@ class Faults:
         draw = rng.random()
         for name in ("refused", "lost"):
             if (draw := draw - getattr(self, name)) < 0:
-                return Plan(there, back + rng.choice((0.0, 0.0, 2.0)), **{name: True})
+                return Plan(there, back + rng.choice((0.0, 0.0, 2.0)), **{name: True})  # type: ignore[arg-type]
         for name in ("dies", "freezes"):
             if mortal and (draw := draw - getattr(self, name)) < 0:
-                return Plan(there, back, **{name: way})
+                return Plan(there, back, **{name: way})  # type: ignore[arg-type]
         return Plan(there, back)
 
     def freeze_time(self) -> float:

@@ -181,7 +181,7 @@ def _no_clock_before_activities() -> AbstractContextManager[Any]:
 
 def _activities_before_the_write() -> AbstractContextManager[Any]:
     def is_at_rest(self: Drive, run: Run) -> bool:  # the last call before the write
-        at_rest = _is_at_rest(self, run)
+        at_rest = _is_at_rest(self, run)  # type: ignore[call-arg]
         if self._unsaved and not at_rest:
             self._activities.start(run.steps.activities)
         return at_rest

@@ -126,7 +126,7 @@ class Outside:
     async def _start(self, name: str, task: Task, key: str) -> str:
         while True:
             try:
-                status = await self._ask(f"start {name}", "", lambda c: c.start(name, task, key=key))
+                status = await self._ask(f"start {name}", "", lambda c: c.start(name, task, key=key))  # type: ignore[arg-type, return-value]
             except GaveUp:
                 await asyncio.sleep(1)
             else:

@@ -130,7 +130,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             self._enqueue(heapq.heappop(self._timers)[2])
 
     def _enqueue(self, handle: asyncio.Handle) -> None:
-        process = handle._context.get(PROCESS, self.network)
+        process = handle._context.get(PROCESS, self.network)  # type: ignore[attr-defined]
         if not process.dead and not self._closed:
             process.ready.append(handle)
 
@@ -139,7 +139,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._timers.clear()
         for task in self._tasks:
             if not task.done():
-                task._log_destroy_pending = False
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with contextlib.suppress(BaseException):
                     task.get_coro().close()
         self._tasks.clear()

@@ -55,7 +55,7 @@ class World:
     def __init__(self, seed: int | str, theme: str | None = None) -> None:
         self.seed = seed
         self.chance = self.random("chance")
-        self.loop = SimLoop(self.random("scheduler"))
+        self.loop = SimLoop(self.random("scheduler"))  # type: ignore[abstract]
         self.trace = Trace()
         self.faults = Faults.drawn(self.random("faults"), theme)
         self.invariants = Invariants()
