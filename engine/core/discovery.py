@@ -21,10 +21,10 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections import deque
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import CellType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import CellType, FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 from engine.core.bytecode import Import, names_of
@@ -37,6 +37,7 @@ MISSING: Any = object()
 
 _ATOMS = frozenset({str, bytes, bytearray, int, float, complex, bool, type(None), type(Ellipsis), range})
 _CONTAINERS = (list, tuple, set, frozenset, deque)
+_HOLDERS = (SimpleNamespace, ChainMap, UserDict, UserList)
 
 
 @dataclass(frozen=True)
@@ -246,9 +247,11 @@ def _parts(value: Any) -> list[Any]:
     """What a container holds, or what an object around a function stands around."""
     kind = type(value)
     if issubclass(kind, dict | MappingProxyType):
-        return [*value.keys(), *value.values()]
+        return [part for item in value.items() for part in item if type(part) not in _ATOMS]
     if issubclass(kind, _CONTAINERS):
-        return list(value)
+        return [part for part in value if type(part) not in _ATOMS]
+    if issubclass(kind, _HOLDERS):
+        return list(vars(value).values())
     if issubclass(kind, functools.partial | functools.partialmethod):
         return [value.func, *value.args, *value.keywords.values()]
     if issubclass(kind, MethodType):

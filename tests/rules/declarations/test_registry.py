@@ -72,10 +72,11 @@ WAYS = {
         async def sell() -> None: await help()
         """,
     "a container": """
+        from types import SimpleNamespace
         from shop.steps import step
-        HANDLERS = {"sold": [("first", step)]}
+        HANDLERS = {"sold": [("first", SimpleNamespace(run=step))]}
         @workflow
-        async def sell() -> None: await HANDLERS["sold"][0][1]()
+        async def sell() -> None: await HANDLERS["sold"][0][1].run()
         """,
     "a partial": """
         from functools import partial
