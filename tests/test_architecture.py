@@ -63,6 +63,7 @@ MAY_USE: dict[str, set[str]] = {
     "engine/values": {"pydantic", "pydantic_core"},
     "engine/core": set(),
     "engine/core/loop.py": {"asyncio", "sys"},
+    "engine/core/refusals.py": {"asyncio"},
     "engine/core/context.py": {"random", "uuid"},
     "engine/core/wind_up.py": {"asyncio"},
     "engine/core/retry.py": {"random"},

@@ -216,8 +216,9 @@ def compensate(undo: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwa
 
 
 def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:
-    """Have the async function `last` run once at the very end, after compensations, with the outcome that the
-    workflow comes to. It may call activities. Not run at suspension, nor by `terminate`."""
+    """Have the async function `last` run at the very end, after compensations, with the outcome that the workflow comes
+    to. If an interrupt then changes the outcome, before it is recorded, `last` runs again. It may call activities. Not
+    run at suspension, nor by `terminate`."""
     context = _context("finalizer()")
     if not callable(last):
         raise TypeError(f"finalizer() takes an async function of the outcome, not {last!r}")

@@ -49,7 +49,7 @@ class Context:
         """The number of the event that the run applied last; 0 is the beginning."""
         self.loop = DurableLoop(started_at.timestamp(), self)  # type: ignore[abstract]
         self.steps = StepTable()
-        self.wind_up = WindUp(workflow, self.loop)
+        self.wind_up = WindUp(workflow, self.loop, flags)
         self.flags = flags
         self.received: dict[str, StepResolved] = {}
         """The events that resolved deferreds, by the deferreds' names."""

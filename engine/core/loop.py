@@ -26,6 +26,15 @@ import sys
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any, Protocol
 
+from engine.core.refusals import (
+    CURES,
+    all_tasks,
+    foreign,
+    is_asked_by_all_tasks,
+    is_of_anyio,
+    waits_on_strangers,
+    walks_a_set_of_coroutines,
+)
 from engine.ground.errors import Fault, NotDurable
 
 MAX_IDLE_CALLBACKS = 10_000
@@ -35,17 +44,6 @@ MAX_CALLBACKS_PER_TURN = 1_000_000
 MAX_REDELIVERIES = 2
 """How often in one turn an anyio cancel scope may cancel its tasks again. It does so each time the loop goes round,
 until they are gone; here, where time stands still, it goes on with the next event."""
-
-_CURES = {
-    "run_in_executor": "asyncio.to_thread or run_in_executor: call a sync activity, which runs in a thread",
-    "create_connection": "opening a connection: do it in an activity",
-    "create_server": "opening a server: a workflow can't listen; wait for a Deferred instead",
-    "getaddrinfo": "a look-up of a host name: do it in an activity",
-    "subprocess_exec": "starting a process: do it in an activity",
-    "subprocess_shell": "starting a process: do it in an activity",
-    "call_soon_threadsafe": "a call from another thread: let the thread belong to an activity",
-    "run_until_complete": "running the loop from inside: await the coroutine",
-}
 
 _undead: list[Coroutine[Any, Any, Any]] = []
 """Coroutines that answer each close by awaiting again. They are kept: freeing one would only wake it once more."""
@@ -135,7 +133,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
-        if getattr(callback, "__name__", "") == "_deliver_cancellation" and _is_of_anyio(callback):
+        if getattr(callback, "__name__", "") == "_deliver_cancellation" and is_of_anyio(callback):
             self._redeliveries.append(handle)
         else:
             self._ready.append(handle)
@@ -173,7 +171,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
             self.owner.timer_closed(handle)
 
     def create_future(self) -> DurableFuture:
-        if (fault := _waits_on_strangers(sys._getframe(1), self)) is not None:
+        if (fault := waits_on_strangers(sys._getframe(1), self, (DurableFuture, DurableTask))) is not None:
             raise self.declare(fault)
         return DurableFuture(self)
 
@@ -187,7 +185,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
     ) -> DurableTask:
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}")
-        if _walks_a_set_of_coroutines(sys._getframe(1)):
+        if walks_a_set_of_coroutines(sys._getframe(1)):
             coro.close()
             raise self.declare(
                 NotDurable(
@@ -275,6 +273,13 @@ class DurableTask(asyncio.Task[Any]):
 
     __eq__ = object.__eq__
 
+    def get_loop(self) -> DurableLoop:
+        loop = super().get_loop()
+        assert isinstance(loop, DurableLoop)
+        if asyncio._get_running_loop() is loop and is_asked_by_all_tasks(sys._getframe(1)):
+            raise loop.declare(all_tasks())
+        return loop
+
 
 class DurableTimer(asyncio.TimerHandle):
     """A timer of a durable loop. `key` is its owner's."""
@@ -340,59 +345,12 @@ class _Guard(collections.abc.Coroutine[Any, Any, Any]):
     def _checked(self, awaited: Any) -> Any:
         if awaited is None or (isinstance(awaited, asyncio.Future) and awaited.get_loop() is self._loop):
             return awaited
-        return self.throw(self._loop.declare(_foreign(awaited)))
-
-
-def _foreign(awaited: Any) -> NotDurable:
-    return NotDurable(
-        f"the workflow awaited {_describe(awaited)}, which a replay can't repeat; do it in an activity, or wait for "
-        "the outside with a Deferred"
-    )
-
-
-def _describe(awaited: Any) -> str:
-    if isinstance(awaited, asyncio.Task):
-        return f"the task {awaited.get_name()!r} of another event loop"
-    if isinstance(awaited, asyncio.Future):
-        return "a future of another event loop"
-    return f"a foreign awaitable that yields {type(awaited).__name__}"
-
-
-def _is_of_anyio(callback: object) -> bool:
-    return str(getattr(callback, "__module__", "")).startswith("anyio.")
-
-
-def _walks_a_set_of_coroutines(frame: Any) -> bool:
-    # as_completed -> (set comprehension, or __init__ of its iterator) -> ensure_future -> create_task
-    for _ in range(4):
-        if frame is None or frame.f_globals.get("__name__") != "asyncio.tasks":
-            return False
-        code = frame.f_code
-        if code.co_name == "as_completed" or "_AsCompletedIterator" in getattr(code, "co_qualname", ""):
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _waits_on_strangers(frame: Any, loop: DurableLoop) -> NotDurable | None:
-    # wait -> _wait, which asks for a future first of all
-    if frame.f_code.co_name != "_wait" or frame.f_globals.get("__name__") != "asyncio.tasks":
-        return None
-    waited: set[asyncio.Future[Any]] = frame.f_locals["fs"]
-    for future in waited:
-        if future.get_loop() is not loop:
-            return _foreign(future)
-    if len(waited) > 1 and not all(isinstance(future, DurableFuture | DurableTask) for future in waited):
-        return NotDurable(
-            "asyncio.wait over a gather() or a bare Future gives them back in the order of their memory addresses; "
-            "wait for a task of each, made of a coroutine that awaits it"
-        )
-    return None
+        return self.throw(self._loop.declare(foreign(awaited)))
 
 
 def _not_durable(name: str) -> Callable[..., Any]:
     def refuse(self: DurableLoop, *_args: Any, **_kwargs: Any) -> Any:
-        what = _CURES.get(name, f"loop.{name}: a workflow's loop has no sockets, threads or processes; use an activity")
+        what = CURES.get(name, f"loop.{name}: a workflow's loop has no sockets, threads or processes; use an activity")
         raise self.declare(NotDurable(f"a workflow can't use {what}"))
 
     refuse.__name__ = name

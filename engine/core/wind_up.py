@@ -5,6 +5,8 @@ Rules:
    first, however the workflow ended.
 2. A compensation or finalizer that fails is recorded with the outcome. The others still run.
 3. An interrupt that comes after the code ended well undoes the end: the compensations run after all.
+4. The code is cancelled once, by the first of two reasons to end. The second one only changes the outcome.
+5. The outcome is what each finalizer was told last. Those that were told another one are told again.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ from engine.core.declarations import Workflow
 from engine.core.loop import DurableLoop
 from engine.ground.errors import EncodingError, TooLarge
 from engine.values.error_records import ErrorRecord, fitting, record
-from engine.values.outcome import Outcome
+from engine.values.logic_flags import LogicFlag
+from engine.values.outcome import Outcome, OutcomeKind
 
 
 class WindUp:
     """The end of one run's code."""
 
-    def __init__(self, workflow: Workflow[Any, Any], loop: DurableLoop) -> None:
+    def __init__(self, workflow: Workflow[Any, Any], loop: DurableLoop, flags: frozenset[str]) -> None:
         self.outcome: Outcome | None = None
         self.interrupted = False
         self._reason = "the execution was interrupted"
@@ -32,10 +35,14 @@ class WindUp:
         """What the workflow failed with, or was interrupted by, while it winds up."""
         self._workflow = workflow
         self._loop = loop
+        self._has_endings = LogicFlag.ENDINGS in flags
+        self._is_cancelled = False
         self._main: asyncio.Task[Any] | None = None
         self._task: asyncio.Task[None] | None = None
         self._compensations: list[Callable[[], Awaitable[Any]]] = []
         self._finalizers: list[Callable[[Outcome], Awaitable[Any]]] = []
+        self._heard: dict[int, OutcomeKind] = {}
+        """What each finalizer was told last, by its place in the list."""
         self._errors: list[ErrorRecord] = []
         self._out_of_time: TimeoutError | None = None
 
@@ -68,7 +75,7 @@ class WindUp:
         assert self._main is not None
         if self._task is not None and self._task.done():
             self._task = None  # it had ended well: now there is something to undo
-        self._main.cancel(self._reason)
+        self._cancel(self._main, self._reason)
 
     def proceed(self) -> None:
         """Wind up as far as possible, now that the loop is idle. Sets the outcome once everything has ended."""
@@ -77,7 +84,7 @@ class WindUp:
             return
         if self._task is None:
             ended = self._end(self._main)
-            if self._finalizers or (self._compensations and ended.kind != "completed"):
+            if self._has_more(ended):
                 self._task = self._loop.create_task(self._wind_up(self._main), context=contextvars.Context())
                 self._loop.run_until_idle()
         if self._task is None or self._task.done():
@@ -87,22 +94,37 @@ class WindUp:
         limit = self._workflow.options.time_limit
         if self._main is not None and not self._main.done():
             self._out_of_time = TimeoutError(f"the execution took longer than its time limit of {limit}")
-            self._main.cancel(str(self._out_of_time))
+            self._cancel(self._main, str(self._out_of_time))
+
+    def _cancel(self, main: asyncio.Task[Any], reason: str) -> None:
+        if not (self._is_cancelled and self._has_endings):
+            self._is_cancelled = True
+            main.cancel(reason)
 
     async def _wind_up(self, main: asyncio.Task[Any]) -> None:
-        while self._compensations or self._finalizers:
-            ended = self._end(main)  # each time anew: an interrupt may come in between
+        while self._has_more(ended := self._end(main)):  # each time anew: an interrupt may come in between
             if self._compensations and ended.kind != "completed":
                 await self._try(self._compensations.pop())
-            elif self._finalizers:
-                last = self._finalizers.pop(0)
+            elif (place := self._next_to_tell(ended)) is not None:
+                self._heard[place] = ended.kind
+                last = self._finalizers[place]
                 await self._try(lambda last=last, ended=ended: last(ended))  # type: ignore[misc]
-            else:
-                return
+
+    def _has_more(self, ended: Outcome) -> bool:
+        undoes = bool(self._compensations) and ended.kind != "completed"
+        return undoes or self._next_to_tell(ended) is not None
+
+    def _next_to_tell(self, ended: Outcome) -> int | None:
+        """The first finalizer that doesn't know this outcome."""
+        for place in range(len(self._finalizers)):
+            heard = self._heard.get(place)
+            if heard is None or (self._has_endings and heard != ended.kind):
+                return place
+        return None
 
     async def _try(self, work: Callable[[], Awaitable[Any]]) -> None:
         try:
-            await work()
+            await (self._loop.create_task(_awaiting(work)) if self._has_endings else work())
         except GeneratorExit as error:
             if self._loop.is_closed():  # the code is dropped
                 raise
@@ -131,3 +153,7 @@ class WindUp:
         if error is not None:
             return Outcome("failed", error=record(error), compensation_errors=failures)
         return Outcome("completed", value=value, compensation_errors=failures)
+
+
+async def _awaiting(work: Callable[[], Awaitable[Any]]) -> None:
+    await work()

@@ -21,6 +21,10 @@ class LogicFlag(enum.StrEnum):
     RUN_SEED = "run-seed"
     """The run seeds `workflow.random()` and `workflow.uuid4()`. Without the flag the execution's id does: two runs
     of one id draw the same."""
+    ENDINGS = "endings"
+    """The code is cancelled once: an interrupt after the time limit, or the other way round, leaves its cleanup alone.
+    Finalizers are told again if an interrupt changes the outcome that they were told. Each compensation and finalizer
+    is a task, so one that cancels itself cancels no other."""
 
 
 CURRENT: tuple[str, ...] = tuple(flag.value for flag in LogicFlag)

@@ -75,6 +75,27 @@ async def terminate(env: Environment, id: str) -> None:
     await env.client.terminate(id)
 
 
+async def stop_twice(env: Environment, id: str) -> None:
+    await env.drive(id)
+    env.clock.advance(timedelta(hours=1, seconds=1))
+    await env.settle()
+    await env.client.interrupt(id)
+    await env.settle()
+    await env.complete(id, recorded.approval["cleaned"], True)
+    await env.complete(id, recorded.approval["told"], True)
+    await env.finish(id)
+
+
+async def interrupt_while_told(env: Environment, id: str) -> None:
+    await env.complete(id, recorded.approval, True)
+    await env.complete(id, recorded.approval["cleaned"], True)
+    await env.drive(id)
+    await env.client.interrupt(id)
+    await env.settle()
+    await env.complete(id, recorded.approval["told"], True)
+    await env.finish(id)
+
+
 async def mend(env: Environment, id: str) -> None:
     recorded.Mended.is_mended = False
     await env.drive(id)
@@ -129,6 +150,9 @@ STORIES: dict[str, tuple[Workflow[Any, Any], Any, Script]] = {
     "interrupted": (recorded.trip, 3, interrupt),
     "terminated": (recorded.trip, 4, terminate),
     "out-of-time": (recorded.limited, None, to_its_end),
+    "inputs": (recorded.house, ["wall", "door"], to_its_end),
+    "stopped-twice": (recorded.torn, None, stop_twice),
+    "told-again": (recorded.torn, None, interrupt_while_told),
     "resumed": (recorded.label, None, mend),
     "chance": (recorded.chance, None, to_its_end),
     "chance-of-a-run": (recorded.chance, None, to_its_end),

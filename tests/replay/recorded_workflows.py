@@ -325,6 +325,27 @@ async def limited() -> bool:
     return await approval
 
 
+@workflow(name="recorded.torn", time_limit=timedelta(hours=1))
+async def torn() -> bool:
+    async def last(outcome: Outcome) -> None:
+        await report(outcome.kind, "")
+        await approval["told"]
+
+    async def stops_itself() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    finalizer(last)
+    compensate(cancel, await book("tent"))
+    compensate(stops_itself)
+    try:
+        return await approval
+    finally:
+        await say("cleaning up")
+        await approval["cleaned"]
+
+
 @activity(name="recorded.print")
 async def print_label() -> str:
     if not Mended.is_mended:
@@ -384,6 +405,7 @@ WORKFLOWS: list[Workflow[Any, Any]] = [
     house,
     trip,
     limited,
+    torn,
     label,
     chance,
     abandoned,

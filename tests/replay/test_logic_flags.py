@@ -12,7 +12,8 @@ from engine.ground.errors import UnknownLogic
 from engine.store.sqlite.store import SqliteStore
 from engine.testing import Environment, export, replay
 from engine.values.logic_flags import CURRENT
-from tests.replay.recorded_workflows import WORKFLOWS, chance
+from tests.replay.record import interrupt_while_told, stop_twice
+from tests.replay.recorded_workflows import WORKFLOWS, chance, torn
 from tests.replay.stored.golden import HERE, load, put, take
 from tests.replay.stored.program import PROGRAM
 
@@ -50,6 +51,23 @@ async def test_without_the_flag_the_seed_is_the_executions_id() -> None:
         newer = (await env.run(chance, key="another")).value()
     assert drawn[0] == "c6f52d46-3d03-43cc-9bf3-d4dd0588c617"  # as in recordings/chance.json
     assert newer[0] != drawn[0]
+
+
+@pytest.mark.parametrize(("flags", "undone", "told"), [(CURRENT, 1, 2), ((), 0, 1)], ids=["with", "without"])
+async def test_without_the_flag_endings_are_as_they_were(flags: tuple[str, ...], undone: int, told: int) -> None:
+    """O4, O5: the compensation that cancels itself takes the next one along, and finalizers are told once."""
+    ran = []
+    for script in (stop_twice, interrupt_while_told):
+        async with Environment(WORKFLOWS) as env:
+            id = await env.start(torn)
+            execution = await env.store.inner.read(id)
+            await env.store.inner.replace(execution.model_copy(update={"logic_flags": flags}))
+            await script(env, id)
+            assert (await env.status(id)).outcome == "interrupted"
+            ran.append(env.ran())
+    stopped, interrupted = ran
+    assert stopped.count("recorded.cancel") == undone
+    assert sum(step.startswith("recorded.report") for step in interrupted) == told
 
 
 async def test_an_execution_with_a_later_flag_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -111,6 +111,16 @@ FEATURES: dict[str, Holds] = {
     "a large result": lambda execution, _: len(execution.completed_result or "") > 4_096,
     "a seed of its run": lambda execution, _: execution.workflow == "recorded.chance" and execution.logic_flags,
     "a seed of its id": lambda execution, _: execution.workflow == "recorded.chance" and not execution.logic_flags,
+    "an input of a child": lambda _, events: any(e.kind == "begun" and e.input for e in events),
+    "an input of an activity": lambda _, events: any(e.kind == "activity" and e.input for e in events),
+    "an input of a timer": lambda _, events: any(e.kind == "timer" and e.input for e in events),
+    "an activity without its input": lambda _, events: any(e.kind == "activity" and not e.input for e in events),
+    "two reasons to end": lambda execution, events: (
+        execution.interrupted and any(e.kind == "timer" and e.step == "time limit" for e in events)
+    ),
+    "a finalizer that was told again": lambda _, events: any(
+        e.kind == "activity" and e.step == "recorded.report#2" for e in events
+    ),
     "still running": lambda execution, _: not execution.is_complete,
 } | {
     f"outcome {outcome}": lambda execution, _, outcome=outcome: execution.outcome == outcome
@@ -145,6 +155,7 @@ def _rename(event: dict[str, Any]) -> tuple[str, str]:
 
 def _redigest(event: dict[str, Any]) -> tuple[str, str]:
     old, event["digest"] = event["digest"], "0123456789abcdef"
+    event.pop("input", None)  # by which another digest may be right
     return "recorded 0123456789abcdef", f"digest {old}"
 
 

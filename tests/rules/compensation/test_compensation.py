@@ -300,14 +300,14 @@ async def interrupt_at_commit(env: Environment, id: str) -> None:
 
 
 async def test_an_interrupt_between_the_last_line_and_the_commit_is_honoured() -> None:
-    """E7: the body has ended well, the completion isn't written: compensations run, the outcome is interrupted, the
-    finalizer has run and doesn't again, and the cause is a CancelledError."""
+    """E7, O5: the body has ended well, the completion isn't written: compensations run, the outcome is interrupted, the
+    finalizer is told so too, and the cause is a CancelledError."""
     async with Environment(ALL) as env:
         journal.clear()
         id = await env.start(books, "return")
         await interrupt_at_commit(env, id)
         assert (await env.finish(id)).outcome == "interrupted"
-        assert journal.effects == ["a", "b", "c", "end completed", *UNDONE]
+        assert journal.effects == ["a", "b", "c", "end completed", *UNDONE, "end interrupted"]
         await assert_replays(env)
     async with Environment(ALL) as env:
         journal.clear()
@@ -320,7 +320,8 @@ async def test_an_interrupt_between_the_last_line_and_the_commit_is_honoured() -
 
 @SLOW
 async def test_an_interrupt_during_a_finalizer_still_compensates() -> None:
-    """E7: it arrives while the finalizer of a success waits: what was done is undone, and no finalizer runs twice."""
+    """E7, O5: it arrives while the finalizer of a success waits: what was done is undone, and finalizers are told the
+    outcome that is recorded, those that were told another one as well."""
 
     async def scenario(env: Environment) -> None:
         journal.clear()
@@ -330,7 +331,7 @@ async def test_an_interrupt_during_a_finalizer_still_compensates() -> None:
         await rest(env)
         await env.complete(id, pause, "here")
         assert (await env.finish(id)).outcome == "interrupted"
-        expected = ["completed here", "undo b", "undo a", "end interrupted"]
+        expected = ["completed here", "undo b", "undo a", "interrupted here", "end interrupted"]
         assert list(dict.fromkeys(journal.effects)) == expected
         await assert_at_rest(env)
 

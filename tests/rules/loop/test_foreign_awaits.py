@@ -99,6 +99,10 @@ async def runs_the_loop() -> None:
     asyncio.get_running_loop().run_until_complete(outside["future"])
 
 
+async def all_tasks() -> None:
+    asyncio.all_tasks()
+
+
 FOREIGN: dict[Callable[[], Coroutine[Any, Any, None]], tuple[str, str]] = {
     foreign_future: ("a future of another event loop", "activity"),
     waits_for_foreign: ("a future of another event loop", "activity"),
@@ -115,6 +119,7 @@ FOREIGN: dict[Callable[[], Coroutine[Any, Any, None]], tuple[str, str]] = {
     process: ("starting a process", "activity"),
     shell: ("starting a process", "activity"),
     signal_handler: ("loop.add_signal_handler", "activity"),
+    all_tasks: ("asyncio.all_tasks()", "keep the tasks that you start in a list"),
     runs_the_loop: ("running the loop from inside", "await the coroutine"),
 }
 BY_NAME = {use.__name__: use for use in [*FOREIGN, waits_for_gathers, http_request]}

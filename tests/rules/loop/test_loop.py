@@ -13,6 +13,7 @@ import pytest
 
 from engine.core import loop as loops
 from engine.core.loop import DurableLoop, DurableTimer
+from engine.core.refusals import CURES
 from engine.ground.errors import Fault, NonDeterminism, NotDurable
 
 NOW = 1_000.0
@@ -186,7 +187,7 @@ def test_what_touches_the_machine_is_refused_at_the_call(name: str) -> None:
     loop, _ = new_loop()
     with pytest.raises(NotDurable) as refused:
         getattr(loop, name)()
-    assert name in str(refused.value) or loops._CURES[name] in str(refused.value)
+    assert name in str(refused.value) or CURES[name] in str(refused.value)
     assert loop.fault is refused.value
 
 
