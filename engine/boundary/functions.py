@@ -23,6 +23,7 @@ import azure.functions as func
 from engine.boundary import callers, history, http
 from engine.boundary.answers import Request, Response, answered
 from engine.boundary.runtime import Runtime
+from engine.ground import telemetry
 
 
 def auth_level(runtime: Runtime) -> func.AuthLevel:
@@ -83,7 +84,8 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
     @triggers.route("workflows/{name}", methods=["POST"])
     async def start(req: func.HttpRequest) -> func.HttpResponse:
         """Start a workflow."""
-        return _response(await http.start(runtime, _request(req), req.route_params["name"]))
+        with telemetry.continued(req.headers.get("traceparent")):
+            return _response(await http.start(runtime, _request(req), req.route_params["name"]))
 
     @triggers.route("executions/{id}", methods=["GET"])
     async def poll(req: func.HttpRequest) -> func.HttpResponse:

@@ -20,6 +20,7 @@ from engine.core.declarations import Workflow
 from engine.core.registry import Registry
 from engine.driving.left_alone import why_left_alone
 from engine.driving.worker import Worker
+from engine.ground import telemetry
 from engine.ground.clock import Clock, isoformat
 from engine.ground.errors import (
     AlreadyEnded,
@@ -107,6 +108,7 @@ class Requests:
             payload=None if large else text,
             tags=dict(workflow.options.tags),
             retention_seconds=workflow.options.retention_seconds(self._settings.retention),
+            traceparent=telemetry.traceparent(),
             due_at=now + self._settings.sweep_new_after,
             created_at=now,
             updated_at=now,
@@ -178,6 +180,7 @@ class Requests:
                 raise AlreadyEnded(f"execution {execution_id} has ended: {execution.outcome}")
             with contextlib.suppress(Conflict, Missing):
                 ended = await self._store.replace(transitions.terminate(self._clock.now()).apply(execution))
+                telemetry.add("durable.executions.ended", workflow=ended.workflow, outcome="terminated")
                 self._tell(ended)
                 return await self.status(ended)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from engine.core.activity_info import ActivityInfo, current
 from engine.core.steps import ActivityStep
+from engine.ground import telemetry
 from engine.ground.clock import Clock
 
 
@@ -32,6 +33,16 @@ async def run_attempt(
     step: ActivityStep, info: ActivityInfo, clock: Clock, threads: concurrent.futures.Executor
 ) -> AttemptResult:
     """Run the activity once. Raises CancelledError only if this task itself is cancelled."""
+    with telemetry.attempt(step.activity.name, info.execution_id, info.step, info.attempt) as marks:
+        ended = await _run_in_time(step, info, clock, threads)
+        if ended.error is not None:
+            marks.failed(type(ended.error).__name__)
+        return ended
+
+
+async def _run_in_time(
+    step: ActivityStep, info: ActivityInfo, clock: Clock, threads: concurrent.futures.Executor
+) -> AttemptResult:
     timeout = step.activity.timeout
     begun, done = asyncio.Event(), asyncio.Event()
     if timeout is None:

@@ -14,6 +14,7 @@ import contextlib
 from datetime import datetime
 
 from engine.core.steps import ChildStep
+from engine.ground import telemetry
 from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
@@ -43,6 +44,7 @@ def new_execution(
         ancestors=(*(parent.ancestors if step.waits else ()), parent.execution_id),
         tags=dict(options.tags),
         retention_seconds=options.retention_seconds(settings.retention),
+        traceparent=telemetry.traceparent(),
         due_at=now + settings.sweep_new_after,
         created_at=now,
         updated_at=now,

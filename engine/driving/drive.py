@@ -32,6 +32,7 @@ from engine.driving.claim import Claim
 from engine.driving.delivery import Delivery
 from engine.driving.lease import Lease, LeaseLost
 from engine.driving.resources import Resources
+from engine.ground import telemetry
 from engine.ground.errors import Fault, Quarantined, StoreError, Stuck, Unavailable
 from engine.store import transitions
 from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
@@ -99,7 +100,10 @@ class Drive:
         """Drive until the execution has ended, waits, or belongs to someone else. Raises nothing but CancelledError."""
         id = self.execution.execution_id
         try:
-            await self._drive()
+            one = self.execution
+            with telemetry.segment(id, one.workflow, one.traceparent, is_first=not one.history_length) as marks:
+                await self._drive()
+                marks.note("durable.status", "suspended" if self.execution.suspended else self.execution.status)
         except LeaseLost as lost:
             _log.info("execution %s: stopped driving: %s", id, lost)
         except Unavailable as error:
@@ -308,6 +312,7 @@ class Drive:
 
     async def _suspend(self, run: Run, cause: ErrorRecord | None) -> bool:
         if cause is not None:
+            telemetry.add("durable.executions.suspended", workflow=self.execution.workflow, cause=cause.type)
             _log.error(
                 "execution %s: suspended: a step failed for good: %s: %s",
                 self.execution.execution_id,
@@ -325,6 +330,7 @@ class Drive:
         )
 
     async def _suspend_because(self, fault: Fault) -> bool:
+        telemetry.add("durable.executions.suspended", workflow=self.execution.workflow, cause=type(fault).__name__)
         _log.error("execution %s: suspended: %s", self.execution.execution_id, fault)
         claims = self.execution.claims - 1 if isinstance(fault, Quarantined) else 0  # this claim killed nobody
         return await self._let_go(self._suspension(None, record(fault), claims))
@@ -344,6 +350,7 @@ class Drive:
         if not await self._let_go(completion.also(unread_values=unread), output):
             return False
         ended = self.execution
+        telemetry.add("durable.executions.ended", workflow=ended.workflow, outcome=outcome.kind)
         if unread:
             _log.warning(
                 "execution %s of workflow %s ended with %d values of channels unread",

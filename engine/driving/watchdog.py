@@ -26,6 +26,7 @@ from typing import Any
 from engine.core import activity_info
 from engine.core.run import Run
 from engine.driving import attempt
+from engine.ground import telemetry
 
 _ACTIVITY = attempt._run.__code__
 _WORKFLOW = Run._run_until_idle.__code__
@@ -115,6 +116,7 @@ class Watchdog:
             if not any(self._wait(beats) for _ in range(PATIENCE)):
                 blocked = find(sys._current_frames().get(thread), asyncio.current_task(loop))
                 if blocked is not None:
+                    telemetry.measure("durable.loop.blocked", time.monotonic() - asked)
                     _log.warning(_WARNING, time.monotonic() - asked, blocked)
                 while not self._wait(beats) and loop.is_running():
                     pass

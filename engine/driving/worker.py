@@ -27,6 +27,7 @@ from engine.driving.drive import Drive
 from engine.driving.left_alone import why_left_alone
 from engine.driving.resources import Resources
 from engine.driving.watchdog import Watchdog
+from engine.ground import telemetry
 from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, DecodingError, Missing, Unavailable, Unreadable
 from engine.ground.settings import Settings
@@ -91,6 +92,7 @@ class Worker:
         self._report(page)
         for execution in page.executions:
             newest[execution.execution_id] = execution
+            telemetry.measure("durable.feed.lag", (self._clock.now() - execution.updated_at).total_seconds())
         await self._drive_all(list(newest.values()))
 
     async def sweep(self) -> int:
@@ -100,8 +102,11 @@ class Worker:
         looked_at, continuation = 0, None
         while self._clock.now() < deadline and not self._closing:
             page = await self._store.due(self._clock.now(), self._settings.page, continuation)
+            if not page.executions and not looked_at:
+                telemetry.measure("durable.sweep.overdue", 0)
             if not looked_at and page.executions and (due := page.executions[0].due_at) is not None:
                 overdue = (self._clock.now() - due).total_seconds()
+                telemetry.measure("durable.sweep.overdue", overdue)
                 _log.info("sweep: executions are due, the oldest is %.1f s overdue", overdue)
             self._report(page)
             looked_at += len(page.executions)

@@ -151,6 +151,8 @@ class Execution(Record):
     """Values of channels that had arrived at its end, and that its code never received."""
     retention_seconds: float | None = None
     """How long it is kept once it has ended; None: for ever."""
+    traceparent: str | None = Field(default=None, exclude_if=lambda traceparent: traceparent is None)
+    """The span in which it was started, as W3C trace context writes it."""
     worker: str | None = None
     lease_expires_at: Instant | None = None
     due_at: Instant | None = None

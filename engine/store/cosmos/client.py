@@ -29,6 +29,7 @@ from azure.core.pipeline.transport import AioHttpTransport
 from azure.cosmos.aio import ContainerProxy, CosmosClient
 from azure.identity.aio import DefaultAzureCredential
 
+from engine.ground import telemetry
 from engine.ground.errors import Unavailable
 from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.resend import Meaning, Trouble
@@ -55,19 +56,23 @@ class CountingTransport(AioHttpTransport):  # type: ignore[misc]  # the SDK load
 
     async def send(self, request: Any, **config: Any) -> Any:
         about_items = "/docs" in urlsplit(request.url).path
-        counters = self._usage.of(_operation.get() if about_items else METADATA)
+        operation = _operation.get() if about_items else METADATA
+        counters = self._usage.of(operation)
         counters.requests += 1
         body = request.data
         if isinstance(body, bytes) and len(body) > LARGE_BODY:
             request.data = io.BytesIO(body)
-        try:
-            response = await super().send(request, **config)
-        except BaseException:
-            counters.failed += 1
-            raise
-        finally:
-            request.data = body  # the SDK may send it again
-        counters.request_units += float(response.headers.get("x-ms-request-charge") or 0)
+        with telemetry.request(operation) as marks:
+            try:
+                response = await super().send(request, **config)
+            except BaseException:
+                counters.failed += 1
+                raise
+            finally:
+                request.data = body  # the SDK may send it again
+            charge = float(response.headers.get("x-ms-request-charge") or 0)
+            marks.answered(response.status_code, charge)
+        counters.request_units += charge
         counters.failed += response.status_code >= 400
         return response
 

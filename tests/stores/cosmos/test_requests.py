@@ -17,6 +17,7 @@ from engine.store.documents import Chunk, Large, inbox_id
 from tests.cosmos_double import Answer, Call, CosmosDouble, ShortPage
 from tests.cosmos_double.state import Container
 from tests.stores.cosmos.support import NOW, chunk, claimed, completed, execution, item
+from tests.support.telemetry import record
 
 ID = execution().execution_id
 
@@ -49,6 +50,24 @@ async def test_each_call_is_one_request(store: CosmosStore, double: CosmosDouble
     assert requests(double) == ["item patch", "query", "batch"]
     await store.create(execution(), Large(id="input", execution_id=ID, value="1"))
     assert requests(double) == ["batch"]
+
+
+async def test_each_request_is_a_span_and_is_counted(store: CosmosStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By operation, with its request units: as the store's own counters say."""
+    recorded = record(monkeypatch)
+    await store.create(execution())
+    await store.load(ID)
+    with pytest.raises(Taken):
+        await store.create(execution())
+    counted = {name: one for name, one in store.usage.operations.items() if name != METADATA}
+    units = recorded.totals("durable.store.request_units", "operation")
+    assert {name: units[name,] for name in counted} == {
+        name: pytest.approx(one.request_units) for name, one in counted.items()
+    }
+    (created, refused) = recorded.spans("store create")
+    assert [span.attributes["db.response.status_code"] for span in (created, refused)] == [201, 409]
+    sent = recorded.totals("durable.store.requests", "operation", "status")
+    assert (sent["create", 201], sent["create", 409], sent["load", 200]) == (1, 1, 1)
 
 
 async def test_only_what_is_asked_for_is_indexed(store: CosmosStore, double: CosmosDouble) -> None:
