@@ -12,8 +12,29 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
 
 from engine.ground import telemetry
+
+
+@dataclass(frozen=True)
+class Span:
+    """A span that has ended: ids, and what it told."""
+
+    trace_id: int
+    span_id: int
+    parent: int | None
+    links: tuple[int, ...]
+    attributes: Mapping[str, Any]
+    is_error: bool
+
+
+def _plain(span: ReadableSpan) -> Span:
+    assert span.context is not None
+    parent = None if span.parent is None else span.parent.span_id
+    links = tuple(link.context.span_id for link in span.links)
+    is_error = span.status.status_code is StatusCode.ERROR
+    return Span(span.context.trace_id, span.context.span_id, parent, links, dict(span.attributes or {}), is_error)
 
 
 @dataclass
@@ -23,10 +44,10 @@ class Recorded:
     exporter: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
     reader: InMemoryMetricReader = field(default_factory=InMemoryMetricReader)
 
-    def spans(self, name: str) -> list[ReadableSpan]:
+    def spans(self, name: str) -> list[Span]:
         """Those that have ended and are named so, in the order of their starts."""
         ended = [span for span in self.exporter.get_finished_spans() if span.name == name]
-        return sorted(ended, key=lambda span: span.start_time or 0)
+        return [_plain(span) for span in sorted(ended, key=lambda span: span.start_time or 0)]
 
     def points(self, name: str) -> list[Any]:
         """The data points of a metric."""
