@@ -11,6 +11,7 @@ import pytest
 from engine.ground.errors import Missing, Unavailable
 from engine.store.sqlite import store as sqlite
 from engine.store.sqlite.store import SqliteStore
+from tests.stores.cosmos.support import execution
 
 ID = "0" * 32
 
@@ -52,4 +53,13 @@ async def test_a_store_that_waits_in_vain_is_unavailable_and_tries_again(
         other.execute("ROLLBACK")
     with pytest.raises(Missing):
         await store.read(ID)
+    await store.close()
+
+
+async def test_its_change_feed_gives_what_was_written(path: Path) -> None:
+    store = SqliteStore(path)
+    created = await store.create(execution())
+    feed = store.change_feed()
+    found = [one for lease in await feed.leases() for one in (await feed.read(lease.range, None, 10))[0]]
+    assert [(one["executionId"], one["id"]) for one in found] == [(created.execution_id, "exec")]
     await store.close()

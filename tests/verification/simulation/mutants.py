@@ -104,8 +104,9 @@ def _nobody_asks_whose_lease_it_is() -> AbstractContextManager[Any]:
         try:
             await _refresh(self)
         except LeaseLost:
+            # It takes what it reads for its own; were it seen to have ended, the table of transitions would refuse.
             self.execution = (await self._store.read(self.execution.execution_id)).model_copy(
-                update={"worker": self.token}
+                update={"worker": self.token, "status": "running", "outcome": None}
             )
 
     return mock.patch.object(Lease, "refresh", refresh)
