@@ -25,8 +25,8 @@ from engine.boundary.shapes import (
 )
 from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, Step, TimerStep
 from engine.core.trace import Asked
+from engine.driving.left_alone import why_left_alone
 from engine.ground.errors import Missing
-from engine.store.base import Store
 from engine.values.events import AttemptFailed, Event, StepHeld, StepResolved, Takeover
 
 MAX_PAGE = 1_000
@@ -70,7 +70,7 @@ async def steps(runtime: Runtime, request: Request, execution_id: str) -> Respon
         limit, start = numbered(request, "limit", 200, MAX_PAGE), continued(request)
         seen = await _inspected(runtime, execution_id)
         found = seen.open if request.query.get("state") == "open" else seen.asked
-        shown = await describe_steps(runtime.store, seen, found[start : start + limit])
+        shown = await describe_steps(runtime, seen, found[start : start + limit])
         more = str(start + limit) if len(found) > start + limit else None
         return _ok(StepsShape(execution_id=execution_id, steps=shown, problem=seen.problem, continuation=more))
 
@@ -90,16 +90,16 @@ async def family(runtime: Runtime, request: Request, execution_id: str) -> Respo
 async def pending(runtime: Runtime, execution_id: str) -> dict[str, Any]:
     """What an execution waits for now, as a poll with `?pending=true` shows it."""
     seen = await _inspected(runtime, execution_id)
-    shown = await describe_steps(runtime.store, seen, seen.open[:MAX_PAGE])
+    shown = await describe_steps(runtime, seen, seen.open[:MAX_PAGE])
     described: dict[str, Any] = {"pending": [step.to_json() for step in shown]}
     return described | ({"pendingProblem": seen.problem} if seen.problem else {})
 
 
-async def describe_steps(store: Store, seen: Inspection, asked: tuple[Asked, ...]) -> list[StepShape]:
+async def describe_steps(runtime: Runtime, seen: Inspection, asked: tuple[Asked, ...]) -> list[StepShape]:
     """Steps as the outside sees them."""
     failures = {event.step: event for event in seen.events if isinstance(event, AttemptFailed | StepHeld)}
     waiting = [one.target for one in asked if isinstance(one.target, ChildStep)][:MAX_CHILDREN]
-    children = {step.execution_id: await _child(store, step) for step in waiting}
+    children = {step.execution_id: await _child(runtime, step) for step in waiting}
     return [_step(one, seen, failures.get(one.step), children) for one in asked]
 
 
@@ -107,9 +107,9 @@ async def _inspected(runtime: Runtime, execution_id: str) -> Inspection:
     return await inspect(runtime.store, runtime.registry, await runtime.client.read(execution_id))
 
 
-async def _child(store: Store, step: ChildStep) -> ChildShape:
+async def _child(runtime: Runtime, step: ChildStep) -> ChildShape:
     try:
-        child = await store.read(step.execution_id)
+        child = await runtime.store.read(step.execution_id)
     except Missing:
         return ChildShape(execution_id=step.execution_id, workflow=step.workflow.name)
     return ChildShape(
@@ -118,6 +118,7 @@ async def _child(store: Store, step: ChildStep) -> ChildShape:
         status=child.status,
         outcome=child.outcome,
         suspended=child.suspended,
+        left_alone=why_left_alone(child, runtime.registry),
     )
 
 

@@ -81,13 +81,15 @@ class ValueShape(Shape):
 
 
 class ChildShape(Shape):
-    """A child, as its parent's step sees it. `status` is left out if the child is not there."""
+    """A child, as its parent's step sees it. `status` is left out if the child is not there. `leftAlone`: why this app
+    doesn't drive it."""
 
     execution_id: str
     workflow: str
     status: str | None = None
     outcome: str | None = None
     suspended: bool | None = None
+    left_alone: str | None = None
 
 
 class StepShape(Shape):

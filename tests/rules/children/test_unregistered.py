@@ -11,6 +11,7 @@ import pytest
 
 from engine import Filter, Runtime, activity, workflow
 from engine.boundary.answers import describe
+from engine.boundary.history import pending
 from engine.boundary.http import health
 from engine.core.registry import Registry
 from engine.store.sqlite.store import SqliteStore
@@ -37,6 +38,16 @@ async def calls_by_name(how: str) -> str:
 @workflow
 async def calls_child() -> str:
     return await unregistered_child()
+
+
+@workflow(name="unregistered_child", version="2")
+async def later_child() -> str:
+    return "the later child's"
+
+
+@workflow(name="calls_child")
+async def calls_later_child() -> str:
+    return await later_child()
 
 
 async def told(env: Environment) -> dict[str, Any]:
@@ -90,6 +101,23 @@ async def test_an_execution_whose_workflow_is_gone_is_shown(caplog: pytest.LogCa
         env.deploy([calls_child, unregistered_child])
         ended = await env.finish(parent)
         assert (ended.value(), ended.left_alone) == ("the child's", None)
+
+
+async def test_a_child_whose_version_is_gone_is_shown_where_its_parent_waits() -> None:
+    """The parent's code calls a later version by now. What was begun stays with its own."""
+    async with Environment([calls_child, unregistered_child]) as env:
+        parent = await env.start(calls_child)
+        await env.drive(parent)
+        for workflows, why in (
+            ([calls_child, unregistered_child], None),
+            ([calls_later_child, later_child], "this deployment lacks workflow 'unregistered_child' version '1'"),
+        ):
+            env.deploy(workflows)
+            app = SimpleNamespace(client=env.client, store=env.store, registry=env.registry)
+            (step,) = (await pending(cast(Runtime, app), parent))["pending"]
+            assert step["child"].get("leftAlone") == why
+        env.deploy([calls_later_child, later_child, unregistered_child])
+        assert (await env.finish(parent)).value() == "the child's"
 
 
 async def test_a_child_may_be_run_by_another_app_on_the_same_store(caplog: pytest.LogCaptureFixture) -> None:
