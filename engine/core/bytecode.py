@@ -9,14 +9,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-_ROOTS = {
-    "LOAD_GLOBAL",
-    "LOAD_NAME",
-    "LOAD_DEREF",
-    "LOAD_CLASSDEREF",
-    "LOAD_FROM_DICT_OR_GLOBALS",
-    "LOAD_FROM_DICT_OR_DEREF",
-}
+_GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
+_ENCLOSING = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
 _BETWEEN = {"EXTENDED_ARG", "PUSH_NULL"}
 """What may stand between a name and its attribute."""
@@ -33,10 +27,12 @@ class Import:
 
 @dataclass(frozen=True)
 class Names:
-    """chains: `("a", "b", "c")` for each `a.b.c` whose `a` is no local variable. attributes: every attribute that is
-    read, of whatever. imports: those that the code makes itself."""
+    """from_globals, from_enclosing: `("a", "b", "c")` for each `a.b.c` whose `a` is a global, or a variable that
+    functions share. attributes: every attribute that is read, of whatever. imports: those that the code makes itself.
+    """
 
-    chains: tuple[tuple[str, ...], ...]
+    from_globals: tuple[tuple[str, ...], ...]
+    from_enclosing: tuple[tuple[str, ...], ...]
     attributes: frozenset[str]
     imports: tuple[Import, ...]
 
@@ -44,9 +40,13 @@ class Names:
 @functools.lru_cache(maxsize=10_000)
 def names_of(code: CodeType) -> Names:
     """The names that this code uses, and those of functions, classes and comprehensions inside of it."""
-    chains = [chain for each in _with_nested(code) for chain in _chains(each)]
-    attributes = frozenset(name for each in _with_nested(code) for name in _attributes(each))
-    return Names(tuple(dict.fromkeys(chains)), attributes, tuple(i for c in _with_nested(code) for i in _imports(c)))
+    codes = list(_with_nested(code))
+    return Names(
+        from_globals=tuple(dict.fromkeys(chain for each in codes for chain in _chains(each, _GLOBAL))),
+        from_enclosing=tuple(dict.fromkeys(chain for each in codes for chain in _chains(each, _ENCLOSING))),
+        attributes=frozenset(name for each in codes for name in _attributes(each)),
+        imports=tuple(made for each in codes for made in _imports(each)),
+    )
 
 
 def _with_nested(code: CodeType) -> Iterator[CodeType]:
@@ -56,7 +56,7 @@ def _with_nested(code: CodeType) -> Iterator[CodeType]:
             yield from _with_nested(constant)
 
 
-def _chains(code: CodeType) -> Iterator[tuple[str, ...]]:
+def _chains(code: CodeType, roots: set[str]) -> Iterator[tuple[str, ...]]:
     chain: tuple[str, ...] = ()
     for instruction in dis.get_instructions(code):
         if chain and instruction.opname in _ATTRIBUTES:
@@ -64,7 +64,7 @@ def _chains(code: CodeType) -> Iterator[tuple[str, ...]]:
         elif instruction.opname not in _BETWEEN:
             if chain:
                 yield chain
-            chain = (instruction.argval,) if instruction.opname in _ROOTS else ()
+            chain = (instruction.argval,) if instruction.opname in roots else ()
 
 
 def _attributes(code: CodeType) -> Iterator[str]:

@@ -183,13 +183,15 @@ class _Walk:
         for attribute in sorted(names.attributes - self._attributes):
             self._attributes.add(attribute)
             self._waiting += self._members.pop(attribute, [])
-        loaded = [(self._load(function, root, attributes), function) for root, *attributes in names.chains]
+        variables, enclosing = function.__globals__, _closure(function)
+        loaded = [(self._follow(variables.get(root), path), function) for root, *path in names.from_globals]
+        loaded += [(self._follow(enclosing.get(root), path), function) for root, *path in names.from_enclosing]
         loaded += [(value, function) for each in names.imports for value in self._import(each, function)]
         self._waiting += reversed(loaded)
 
-    def _load(self, function: FunctionType, root: str, attributes: list[str]) -> Any:
-        value: Any = _closure(function).get(root, function.__globals__.get(root))
-        for attribute in attributes:
+    def _follow(self, value: Any, path: list[str]) -> Any:
+        """What `value.attribute…` is, as far as it leads through modules."""
+        for attribute in path:
             if _is(value, ModuleType) and self._own.has_module(value):
                 self._visit(vars(value))
                 value = vars(value).get(attribute)
@@ -213,9 +215,9 @@ class _Walk:
         if not wanted.names:
             return [sys.modules[name.partition(".")[0]], module]
         self._visit(vars(module))
-        here = [each for each in wanted.names if each in vars(module)]
+        here = [vars(module)[each] for each in wanted.names if each in vars(module)]
         below = [Import(0, f"{name}.{each}", ()) for each in wanted.names if each not in vars(module)]
-        return [*(vars(module)[each] for each in here), *(v for each in below for v in self._import(each, function))]
+        return [*here, *(value for each in below for value in self._import(each, function)[1:])]
 
     def _visit(self, module: dict[str, Any]) -> None:
         if self._own.has(module.get("__name__"), module.get("__file__")):

@@ -436,7 +436,9 @@ def test_a_child_that_is_not_in_the_list_is_refused(app: App) -> None:
         @workflow
         async def sell() -> None: await pack()
         @workflow
-        async def tries() -> None: await deliver.function()
+        async def tries(pack: str) -> None:
+            def shares_the_variable(): return pack
+            await deliver.function()
         """,
         children="""
         @workflow
