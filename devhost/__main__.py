@@ -23,6 +23,7 @@ from devhost.user import SIGN_IN_SETTING, StandIn
 DEFAULT_SETTINGS = "local.settings.json"
 DEFAULT_DATA = ".data/workflows.sqlite"
 KEY_FILE = "functions.key"
+QUEUE_FILE = "queues.sqlite"
 LINGER_SECONDS = 2.0
 """How long threads of the app may keep the process alive after everything else was closed."""
 
@@ -105,6 +106,7 @@ def _load(options: argparse.Namespace, environment: MutableMapping[str, str]) ->
     threads = environment.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
     app = load(options.app, environment)
     key_file = None if data == ":memory:" else Path(data).with_name(KEY_FILE)
+    queue_file = None if data == ":memory:" else Path(data).with_name(QUEUE_FILE)
     key = None if options.no_auth else local_key(key_file)
     return Host(
         app,
@@ -116,6 +118,7 @@ def _load(options: argparse.Namespace, environment: MutableMapping[str, str]) ->
             user=user,
             grace_seconds=options.grace,
             threads=int(threads) if threads.isdecimal() else None,
+            queue_file=queue_file,
         ),
     )
 

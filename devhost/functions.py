@@ -41,6 +41,21 @@ class FeedTrigger:
 
 
 @dataclass(frozen=True)
+class QueueTrigger:
+    """Which queue's messages call a function."""
+
+    queue: str
+
+
+@dataclass(frozen=True)
+class QueueOutput:
+    """Where the messages go that a function sets in a parameter."""
+
+    parameter: str
+    queue: str
+
+
+@dataclass(frozen=True)
 class Function:
     """One function of the app, ready to be called."""
 
@@ -49,7 +64,7 @@ class Function:
     is_async: bool
     binding: str
     """The trigger's type as the platform names it; it also names the converter of the trigger's data."""
-    trigger: HttpTrigger | TimerTrigger | FeedTrigger
+    trigger: HttpTrigger | TimerTrigger | FeedTrigger | QueueTrigger
     parameter: str
     """The parameter that takes the trigger's data."""
     as_text: bool
@@ -58,6 +73,7 @@ class Function:
     has_return: bool
     """Whether the function may return anything but None."""
     retry: RetryPolicy | None
+    outputs: tuple[QueueOutput, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,17 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from aiohttp import web
 
 from devhost.clock import Clock, SystemClock
 from devhost.feed import FeedListener
-from devhost.functions import App, FeedTrigger, HttpTrigger, TimerTrigger
+from devhost.functions import App, FeedTrigger, HttpTrigger, QueueTrigger, TimerTrigger
 from devhost.http import HttpFront, full_route
 from devhost.invoke import Invoker
+from devhost.listener import QueueListener
+from devhost.queues import Queues
 from devhost.runtime import check_runtime, close_runtime, drain_runtime, open_change_feed
 from devhost.settings import HostSettings
 from devhost.timers import TimerRunner
@@ -48,6 +51,8 @@ class Options:
     """Who has signed in, if callers sign in: whoever brings the key."""
     grace_seconds: float = 10.0
     threads: int | None = None
+    queue_file: Path | None = None
+    """Where queues are kept. None: in memory."""
 
 
 class Host:
@@ -56,14 +61,17 @@ class Host:
     def __init__(self, app: App, settings: HostSettings, options: Options, clock: Clock | None = None) -> None:
         self._app, self._settings, self._options = app, settings, options
         clock = clock or SystemClock()
-        self._invoker = Invoker(clock, settings.timeout_seconds, options.threads)
+        self._queues = Queues(options.queue_file)
+        self._invoker = Invoker(clock, settings.timeout_seconds, options.threads, self._queues)
         self._front = HttpFront(app.functions, settings.route_prefix, options.key, self._invoker, options.user)
         self._runner: web.AppRunner | None = None
-        self._parts: list[TimerRunner | FeedListener] = []
+        self._parts: list[TimerRunner | FeedListener | QueueListener] = []
         self._tasks: list[asyncio.Task[None]] = []
         for function in app.functions:
             if isinstance(function.trigger, TimerTrigger):
                 self._parts.append(TimerRunner(function, self._invoker, clock))
+            elif isinstance(function.trigger, QueueTrigger):
+                self._parts.append(QueueListener(self._queues, function, settings.queues, self._invoker, clock))
             elif isinstance(function.trigger, FeedTrigger):
                 check_runtime(app.module)
                 open_feed = partial(open_change_feed, app.module)
@@ -111,6 +119,7 @@ class Host:
                 await close_runtime(self._app.module)
         except Exception as error:  # noqa: BLE001 - the app's own code, and the host ends anyway
             _log.error("the app's runtime didn't close", exc_info=error)
+        self._queues.close()
 
     def banner(self, url: str) -> str:
         """The text for the person who started the host."""
@@ -124,6 +133,8 @@ class Host:
                     lines.append(f"  http   {function.name}: {route}")
                 case TimerTrigger(schedule):
                     lines.append(f"  timer  {function.name}: {schedule}")
+                case QueueTrigger(queue):
+                    lines.append(f"  queue  {function.name}: the messages of {queue}")
                 case FeedTrigger(poll, most):
                     lines.append(f"  feed   {function.name}: up to {most} documents, looked for each {poll:g} s")
         if self._options.key is not None:

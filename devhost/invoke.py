@@ -15,14 +15,17 @@ import threading
 import traceback
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import azure.functions as func
 from azure.functions.meta import Datum
 
 from devhost.clock import Clock
 from devhost.functions import Function
+from devhost.queues import Queues
 from devhost.retry import Attempt
+
+T = TypeVar("T")
 
 _log = logging.getLogger("devhost")
 
@@ -35,11 +38,18 @@ class Invoker:
     """Calls functions.
 
     `timeout_seconds` is host.json's functionTimeout; None means no limit. `threads` limits how many sync functions run
-    at once; None means Python's default.
+    at once; None means Python's default. `queues` takes what functions set in output parameters.
     """
 
-    def __init__(self, clock: Clock, timeout_seconds: float | None, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        timeout_seconds: float | None,
+        threads: int | None = None,
+        queues: Queues | None = None,
+    ) -> None:
         self._clock = clock
+        self._queues = queues or Queues(None)
         self._timeout = timeout_seconds
         self._threads = concurrent.futures.ThreadPoolExecutor(threads, thread_name_prefix="function")
         self._local = threading.local()
@@ -48,10 +58,13 @@ class Invoker:
         """Calls `function` with `value` for its trigger, and returns its result.
 
         Raises the function's own exception. Raises InvocationError if the function exits, cancels itself, takes longer
-        than the timeout, or returns a value without a $return binding. The timeout, or a cancellation of this call,
+        than the timeout, or returns a value without a $return binding. Messages are sent when the function has ended
+        well; if they can't be sent, that is a failure too. The timeout, or a cancellation of this call,
         cancels an async function. A sync function can't be stopped; its result is dropped.
         """
         arguments: dict[str, object] = {function.parameter: value}
+        outputs = {output: _Out[object]() for output in function.outputs}
+        arguments |= {output.parameter: out for output, out in outputs.items()}
         if function.wants_context:
             arguments["context"] = _Context(function.name, self._local, attempt or Attempt())
         task = asyncio.get_running_loop().create_task(self._run(function, arguments), name=function.name)
@@ -72,6 +85,8 @@ class Invoker:
         result = task.result()
         if result is not None and not function.has_return:
             raise InvocationError(f"{function.name} has no $return binding, but returned {type(result).__name__}")
+        for output, out in outputs.items():
+            await self._queues.send(output.queue, _bodies(out.get()), self._clock.time())
         return result
 
     def close(self) -> None:
@@ -106,6 +121,32 @@ def decode(function: Function, data: object) -> object:
     converter: Any = func.get_binding_registry().get(function.binding)  # type: ignore[no-untyped-call]
     value: object = converter.decode(Datum(text, "json"), trigger_metadata={})
     return value
+
+
+class _Out(func.Out[T]):
+    """The value of an output parameter."""
+
+    def __init__(self) -> None:
+        self._value: Any = None
+
+    def set(self, val: T) -> None:
+        self._value = val
+
+    def get(self) -> Any:
+        return self._value
+
+
+def _bodies(value: object) -> list[bytes]:
+    """The messages in the value of an output parameter, converted as on the platform."""
+    if value is None:
+        return []
+    converter: Any = func.get_binding_registry().get("queue")  # type: ignore[no-untyped-call]
+    datum = converter.encode(value, expected_type=None)
+    if datum.type != "json":
+        return [datum.value.encode() if isinstance(datum.value, str) else bytes(datum.value)]
+    content = json.loads(datum.value)
+    messages = content if isinstance(content, list) else [content]
+    return [(message if isinstance(message, str) else str(message["body"])).encode() for message in messages]
 
 
 @dataclass

@@ -6,7 +6,8 @@ It refuses what the platform's worker refuses. So an app that starts here is ind
 3. Every parameter but `context` is bound, and every binding has its parameter.
 4. Annotations are types that the binding's converter takes.
 
-This host can't serve functions with other triggers or with further bindings. It leaves them out, with a warning.
+This host can't serve functions with other triggers, or with further bindings than outputs to queues. It leaves them
+out, with a warning.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from typing import Any
 import azure.functions as func
 from azure.functions.decorators import FunctionRegister
 
-from devhost.functions import App, FeedTrigger, Function, HttpTrigger, TimerTrigger
+from devhost.functions import App, FeedTrigger, Function, HttpTrigger, QueueOutput, QueueTrigger, TimerTrigger
 from devhost.retry import parse_policy
 from devhost.settings import LoadError, resolve
 from devhost.timers import Schedule
 
-HTTP, TIMER, FEED = "httpTrigger", "timerTrigger", "cosmosDBTrigger"
+HTTP, TIMER, FEED, QUEUE = "httpTrigger", "timerTrigger", "cosmosDBTrigger", "queueTrigger"
 DEFAULT_POLL_MILLISECONDS = 5000
 DEFAULT_MAX_ITEMS = 100
 
@@ -85,10 +86,19 @@ def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Functio
     annotations = typing.get_type_hints(call)
     wants_context = _check_parameters(call, set(bound), annotations)
 
-    further = [f"{binding.type} {binding.name}" for binding in bound.values() if binding is not trigger]
+    outputs = tuple(
+        _output(binding, annotations.get(name), environment)
+        for name, binding in bound.items()
+        if binding.type == "queue"
+    )
+    further = [
+        f"{binding.type} {binding.name}"
+        for binding in bound.values()
+        if binding is not trigger and binding.type != "queue"
+    ]
     if returned is not None and not (trigger.type == HTTP and returned.type == "http"):
         further.append(f"{returned.type} $return")
-    if trigger.type not in (HTTP, TIMER, FEED) or further:
+    if trigger.type not in (HTTP, TIMER, FEED, QUEUE) or further:
         what = f"the binding {further[0]}" if further else f"a {trigger.type}"
         _log.warning("function %s is left out: this host can't serve %s", name, what)
         return None
@@ -109,7 +119,19 @@ def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Functio
         wants_context=wants_context,
         has_return=returned is not None,
         retry=parse_policy(source.get_settings_dict("retry_policy")),
+        outputs=outputs,
     )
+
+
+def _output(binding: Any, annotation: Any, environment: Mapping[str, str]) -> QueueOutput:
+    """The queue that a parameter sends to. Raises LoadError for a parameter that isn't annotated `func.Out[…]`."""
+    if typing.get_origin(annotation) is not func.Out:
+        raise LoadError(f"the output parameter {binding.name} is of type azure.functions.Out[…], not {annotation!r}")
+    (inner,) = typing.get_args(annotation)
+    converter: Any = func.get_binding_registry().get(binding.type)  # type: ignore[no-untyped-call]
+    if not converter.check_output_type_annotation(inner):
+        raise LoadError(f"{binding.name} is annotated {annotation!r}, which a queue doesn't take")
+    return QueueOutput(binding.name, resolve(str(binding.get_dict_repr()["queueName"]), environment))
 
 
 def _check_parameters(call: Any, bound: set[str], annotations: Mapping[str, Any]) -> bool:
@@ -134,7 +156,9 @@ def _check_annotation(place: str, annotation: Any, binding: str, check: str) -> 
         raise LoadError(f"{place} is annotated {annotation!r}, which a {binding} doesn't take")
 
 
-def _trigger(name: str, trigger: Any, environment: Mapping[str, str]) -> HttpTrigger | TimerTrigger | FeedTrigger:
+def _trigger(
+    name: str, trigger: Any, environment: Mapping[str, str]
+) -> HttpTrigger | TimerTrigger | FeedTrigger | QueueTrigger:
     # The dictionary has the same keys for the special decorators and for generic_trigger.
     options: dict[str, Any] = trigger.get_dict_repr()
     if trigger.type == HTTP:
@@ -148,6 +172,8 @@ def _trigger(name: str, trigger: Any, environment: Mapping[str, str]) -> HttpTri
         schedule = resolve(options["schedule"], environment)
         Schedule(schedule)
         return TimerTrigger(schedule, bool(options.get("runOnStartup")))
+    if trigger.type == QUEUE:
+        return QueueTrigger(resolve(str(options["queueName"]), environment))
     poll = int(options.get("feedPollDelay", DEFAULT_POLL_MILLISECONDS))
     max_items = int(options.get("maxItemsPerInvocation", DEFAULT_MAX_ITEMS))
     if poll < 0 or max_items < 1:

@@ -26,6 +26,22 @@ class LoadError(Exception):
 
 
 @dataclass(frozen=True)
+class QueueSettings:
+    """How queues are read: the part `extensions.queues` of host.json, with the platform's defaults."""
+
+    batch_size: int = 16
+    """Messages that are taken at once."""
+    new_batch_threshold: int = 8
+    """With more functions running than that, no message is taken."""
+    poll_seconds: float = 1.0
+    """The longest pause between two looks at an empty queue."""
+    retry_seconds: float = 0.0
+    """How long a message stays invisible after its function failed."""
+    max_dequeues: int = 5
+    """How often a function may fail with a message."""
+
+
+@dataclass(frozen=True)
 class HostSettings:
     """The part of host.json that this host uses."""
 
@@ -33,6 +49,7 @@ class HostSettings:
     """The first part of every route, without slashes at its ends. It may be empty."""
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS
     """How long an invocation may take. None means any time."""
+    queues: QueueSettings = QueueSettings()
 
 
 def load_local_settings(path: Path, environment: MutableMapping[str, str], *, required: bool) -> None:
@@ -53,7 +70,7 @@ def load_local_settings(path: Path, environment: MutableMapping[str, str], *, re
 
 
 def load_host_settings(path: Path) -> HostSettings:
-    """The routes' prefix and the time limit in host.json, or the defaults if there is no such file.
+    """The routes' prefix, the time limit and the queues in host.json, or the defaults if there is no such file.
 
     The other parts of host.json concern the platform alone. Raises LoadError.
     """
@@ -62,7 +79,8 @@ def load_host_settings(path: Path) -> HostSettings:
     prefix = http.get("routePrefix", HostSettings.route_prefix)
     if not isinstance(prefix, str):
         raise LoadError(f'{path}: "routePrefix" has to be text')
-    return HostSettings(prefix.strip("/"), _timeout(document.get("functionTimeout"), path))
+    queues = _queues(_object_at(_object_at(document, "extensions", path), "queues", path), path)
+    return HostSettings(prefix.strip("/"), _timeout(document.get("functionTimeout"), path), queues)
 
 
 def use_cosmos(endpoint: str | None, key: str | None, environment: MutableMapping[str, str]) -> None:
@@ -101,6 +119,29 @@ def resolve(text: str, environment: Mapping[str, str]) -> str:
         return environment[name]
 
     return _REFERENCE.sub(value, text)
+
+
+def _queues(options: Mapping[str, Any], path: Path) -> QueueSettings:
+    def number(name: str, default: int, least: int, most: int) -> int:
+        value = options.get(name, default)
+        if not isinstance(value, int) or not least <= value <= most:
+            raise LoadError(f'{path}: "{name}" of the queues is a whole number from {least} to {most}, not {value!r}')
+        return value
+
+    def seconds(name: str, default: float) -> float:
+        try:
+            return timespan(options[name]) if name in options else default
+        except ValueError as error:
+            raise LoadError(f'{path}: "{name}" of the queues: {error}') from error
+
+    defaults = QueueSettings()
+    return QueueSettings(
+        number("batchSize", defaults.batch_size, 1, 32),
+        number("newBatchThreshold", defaults.new_batch_threshold, 0, 1_000),
+        seconds("maxPollingInterval", defaults.poll_seconds),
+        seconds("visibilityTimeout", defaults.retry_seconds),
+        number("maxDequeueCount", defaults.max_dequeues, 1, 1_000),
+    )
 
 
 def _timeout(text: object, path: Path) -> float | None:

@@ -127,9 +127,11 @@ param maxClaims int = 5
 @maxValue(36500)
 param retentionDays int = 30
 
-@description('Executions that one process drives at a time.')
-@minValue(1)
+@description('Executions that compute at a time in one process.')
 param maxDrives int = 64
+
+@description('Executions that one process holds at a time, whatever they wait for.')
+param maxHeld int = 2000
 
 @description('Seconds that an instance\'s event loop may stand still before a warning names the code that blocks it. 0: nobody looks.')
 @minValue(0)
@@ -298,6 +300,7 @@ module functionApp 'modules/function-app.bicep' = {
     maxClaims: maxClaims
     retentionDays: retentionDays
     maxDrives: maxDrives
+    maxHeld: maxHeld
     blockedSeconds: blockedSeconds
   }
 }

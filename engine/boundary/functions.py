@@ -16,14 +16,19 @@ import functools
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, List  # noqa: UP035 - the worker's library doesn't take list[str]
 
 import azure.functions as func
 
 from engine.boundary import callers, history, http
 from engine.boundary.answers import Request, Response, answered
+from engine.boundary.hints import from_message, to_message
 from engine.boundary.runtime import Runtime
+from engine.driving.hand_overs import Hint
 from engine.ground import telemetry
+
+Messages = func.Out[List[str]]  # noqa: UP006
+"""Takes the messages that the host sends to a queue."""
 
 
 def auth_level(runtime: Runtime) -> func.AuthLevel:
@@ -175,7 +180,11 @@ def _add_values(triggers: func.Blueprint, runtime: Runtime) -> None:
 
 
 def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
-    """The change feed and the timer: they drive executions."""
+    """The change feed, the timer and the queue: they drive executions.
+
+    The host sends what stands in `hints` when the function has returned. If it can't send, the invocation has failed:
+    the host gives the batch or the message again, a few times, and the timer fires again.
+    """
 
     @triggers.cosmos_db_trigger(
         "documents",
@@ -188,18 +197,39 @@ def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
         feed_poll_delay=500,
         max_items_per_invocation=100,
     )
+    @triggers.queue_output("hints", queue_name="hints", connection="AzureWebJobsStorage")
     @triggers.retry(
         strategy="exponential_backoff", max_retry_count="5", minimum_interval="00:00:01", maximum_interval="00:00:15"
     )
-    async def drive_changes(documents: func.DocumentList) -> None:
+    async def drive_changes(documents: func.DocumentList, hints: Messages) -> None:
         """Drive what changed. Raises only if the store can't be reached: the host then gives the same batch again, a
         few times. A batch that it gives up is found by the sweep."""
-        await runtime.worker.drive_changes(documents)
+        left: list[Hint] = []
+        await runtime.worker.drive_changes(documents, left.append)
+        _send(hints, left)
 
     @triggers.timer_trigger("timer", schedule="*/10 * * * * *", use_monitor=False)
-    async def sweep(timer: func.TimerRequest) -> None:
+    @triggers.queue_output("hints", queue_name="hints", connection="AzureWebJobsStorage")
+    async def sweep(timer: func.TimerRequest, hints: Messages) -> None:
         """Drive what is due."""
-        await runtime.worker.sweep()
+        left: list[Hint] = []
+        await runtime.worker.sweep(left.append)
+        _send(hints, left)
+
+    @triggers.queue_trigger("message", queue_name="hints", connection="AzureWebJobsStorage")
+    @triggers.queue_output("hints", queue_name="hints", connection="AzureWebJobsStorage")
+    async def drive_one(message: func.QueueMessage, hints: Messages) -> None:
+        """Drive one execution. Raises only if the store can't be reached: the host then gives the message again."""
+        hint = from_message(message.get_body())
+        if hint is not None:
+            left: list[Hint] = []
+            await runtime.worker.drive_one(hint, left.append)
+            _send(hints, left)
+
+
+def _send(out: Messages, hints: list[Hint]) -> None:
+    if hints:
+        out.set([to_message(hint) for hint in hints])
 
 
 def _keep_warnings() -> None:

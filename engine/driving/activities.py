@@ -32,12 +32,18 @@ class Activities:
         self._waiting: dict[str, ActivityStep] = {}
         self._later: dict[str, ActivityStep] = {}
         self._running: dict[str, asyncio.Task[AttemptResult]] = {}
+        self._begun: dict[str, asyncio.Event] = {}
         self._ended: deque[tuple[ActivityStep, AttemptResult]] = deque()
 
     @property
     def are_running(self) -> bool:
         """Whether any has begun, and its end wasn't taken yet."""
         return bool(self._running)
+
+    @property
+    def have_begun(self) -> bool:
+        """Whether any runs. Others may still wait for a thread."""
+        return any(begun.is_set() for begun in self._begun.values())
 
     @property
     def are_idle(self) -> bool:
@@ -57,7 +63,16 @@ class Activities:
         """A step that the workflow gave up: what runs of it is cancelled."""
         self._waiting.pop(step.id, None)
         self._later.pop(step.id, None)
-        if (task := self._running.pop(step.id, None)) is not None:
+        self._stop(step.id)
+
+    def recall(self) -> None:
+        """Give up what waits for a thread: it can be begun elsewhere."""
+        for id in [id for id, begun in self._begun.items() if not begun.is_set()]:
+            self._stop(id)
+
+    def _stop(self, id: str) -> None:
+        self._begun.pop(id, None)
+        if (task := self._running.pop(id, None)) is not None:
             task.cancel()
 
     def wake(self, now: datetime) -> None:
@@ -70,7 +85,8 @@ class Activities:
         while self._waiting and len(self._running) < self._limit:
             step = self._waiting.pop(next(iter(self._waiting)))
             if open.get(step.id) is step:
-                task = self._running[step.id] = asyncio.create_task(self._perform(step))
+                begun = self._begun[step.id] = asyncio.Event()
+                task = self._running[step.id] = asyncio.create_task(self._perform(step, begun))
                 task.add_done_callback(functools.partial(self._report, step))
 
     def next_ended(self) -> tuple[ActivityStep, AttemptResult] | None:
@@ -79,6 +95,7 @@ class Activities:
             return None
         step, ended = self._ended.popleft()
         self._running.pop(step.id, None)
+        self._begun.pop(step.id, None)
         return step, ended
 
     def cancel(self) -> None:
@@ -86,11 +103,12 @@ class Activities:
         for task in self._running.values():
             task.cancel()
         self._running.clear()
+        self._begun.clear()
 
-    async def _perform(self, step: ActivityStep) -> AttemptResult:
+    async def _perform(self, step: ActivityStep, begun: asyncio.Event) -> AttemptResult:
         one = self._execution
         info = ActivityInfo(one.execution_id, one.workflow, step.id, step.attempts + 1, one.run_id)
-        return await run_attempt(step, info, self._resources.clock, self._resources.threads)
+        return await run_attempt(step, info, self._resources.clock, self._resources.threads, begun)
 
     def _report(self, step: ActivityStep, task: asyncio.Task[AttemptResult]) -> None:
         """Take in how a task ended, whichever way that was. An activity can end its task by itself: by CancelledError,

@@ -30,21 +30,22 @@ class AttemptResult:
 
 
 async def run_attempt(
-    step: ActivityStep, info: ActivityInfo, clock: Clock, threads: concurrent.futures.Executor
+    step: ActivityStep, info: ActivityInfo, clock: Clock, threads: concurrent.futures.Executor, begun: asyncio.Event
 ) -> AttemptResult:
-    """Run the activity once. Raises CancelledError only if this task itself is cancelled."""
+    """Run the activity once. `begun` is set when it has a thread, or needs none. Raises CancelledError only if this
+    task itself is cancelled."""
     with telemetry.attempt(step.activity.name, info.execution_id, info.step, info.attempt) as marks:
-        ended = await _run_in_time(step, info, clock, threads)
+        ended = await _run_in_time(step, info, clock, threads, begun)
         if ended.error is not None:
             marks.failed(type(ended.error).__name__)
         return ended
 
 
 async def _run_in_time(
-    step: ActivityStep, info: ActivityInfo, clock: Clock, threads: concurrent.futures.Executor
+    step: ActivityStep, info: ActivityInfo, clock: Clock, threads: concurrent.futures.Executor, begun: asyncio.Event
 ) -> AttemptResult:
     timeout = step.activity.timeout
-    begun, done = asyncio.Event(), asyncio.Event()
+    done = asyncio.Event()
     if timeout is None:
         return await _run(step, info, threads, begun)
     task = asyncio.ensure_future(_run(step, info, threads, begun))

@@ -31,6 +31,7 @@ from engine.driving.children import Children
 from engine.driving.claim import Claim
 from engine.driving.delivery import Delivery
 from engine.driving.lease import Lease, LeaseLost
+from engine.driving.places import Place
 from engine.driving.resources import Resources
 from engine.ground import telemetry
 from engine.ground.errors import Fault, Quarantined, StoreError, Stuck, Unavailable
@@ -61,9 +62,10 @@ class Stopping(enum.Enum):
 class Drive:
     """One driver at work on one execution, under the claim that it holds."""
 
-    def __init__(self, resources: Resources, workflow: Workflow[Any, Any], claim: Claim) -> None:
+    def __init__(self, resources: Resources, place: Place, workflow: Workflow[Any, Any], claim: Claim) -> None:
         claimed = claim.execution
         self._resources = resources
+        self._place = place
         self._workflow = workflow
         self._lease = Lease(resources.store, resources.clock, resources.settings, claim)
         self._is_fresh = claim.is_fresh
@@ -93,8 +95,8 @@ class Drive:
 
     @property
     def is_busy(self) -> bool:
-        """Whether activities are running."""
-        return self._activities.are_running
+        """Whether activities have begun and not ended: they can't be moved to another process."""
+        return self._activities.have_begun
 
     async def run(self) -> None:
         """Drive until the execution has ended, waits, or belongs to someone else. Raises nothing but CancelledError."""
@@ -133,6 +135,12 @@ class Drive:
         """Let go between two steps, as soon as no activity runs."""
         if self._stopping is Stopping.NOT:
             self._stopping = Stopping.BETWEEN_STEPS
+        self._changed.set()
+
+    def go_on(self) -> None:
+        """Take back `drain`: go on with the next step."""
+        if self._stopping is Stopping.BETWEEN_STEPS:
+            self._stopping = Stopping.NOT
         self._changed.set()
 
     def cut(self) -> None:
@@ -226,6 +234,7 @@ class Drive:
         # 6.
         self._children.interrupt_dropped()
         if self._stopping is Stopping.BETWEEN_STEPS:
+            self._activities.recall()
             if not self._activities.are_running and not self._children.are_crossing:
                 return await self._let_go(transitions.release(self._lease.token, self._now()))
         elif run.outcome is None:
@@ -305,8 +314,11 @@ class Drive:
     async def _wait(self, run: Run) -> None:
         due = self._next_due(run) if run.outcome is None else None  # once it has ended, no timer is listened to
         until = min(filter(None, (self._lease.heartbeat_at, due)))
-        await self._resources.clock.wait(self._changed, max(0.0, (until - self._now()).total_seconds()))
+        self._place.give_up()
+        await self._resources.clock.wait(self._changed, self._seconds_until(until))
         self._changed.clear()
+        while not await self._place.take_within(self._resources.clock, self._seconds_until(self._lease.heartbeat_at)):
+            await self._keep_the_lease()
 
     # -- letting go --
 
@@ -393,6 +405,9 @@ class Drive:
 
     def _now(self) -> datetime:
         return self._resources.clock.now()
+
+    def _seconds_until(self, moment: datetime) -> float:
+        return max(0.0, (moment - self._now()).total_seconds())
 
 
 async def _outside_task(function: Callable[[], T]) -> T:

@@ -4,8 +4,10 @@ Rules:
 1. The feed and the sweep are hints. What is driven is decided by the exec document alone, and by a claim under its
    etag: a stale hint costs a conflict, never a wrong claim.
 2. One poisoned document never fails or blocks the others.
-3. A batch has a budget of time: what is between two steps when it ends is released, a long activity goes on under its
-   heartbeat without holding the trigger.
+3. A drive works inside of an invocation, so that the platform sees the work. Each invocation has a budget of time. When
+   the budget is over, a drive takes no further step. It is let go between two steps, and handed over.
+4. An activity that runs can't move. It goes on in this process, under its heartbeat, without an invocation. When it has
+   ended, its execution is let go and handed over.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import contextlib
 import logging
 import random
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -24,7 +26,9 @@ from engine.core.registry import Registry
 from engine.driving.child_requests import notify_parents
 from engine.driving.claim import Claim
 from engine.driving.drive import Drive
+from engine.driving.hand_overs import HandOver, HandOvers, Hint
 from engine.driving.left_alone import why_left_alone
+from engine.driving.places import Place, Places
 from engine.driving.resources import Resources
 from engine.driving.watchdog import Watchdog
 from engine.ground import telemetry
@@ -37,6 +41,8 @@ from engine.store.documents import Execution
 
 CLAIM_TRIES = 3
 """Claims of one execution in a row that may meet a newer version of it."""
+MOST_HINTS = 1_000
+"""Executions that one sweep hands over. Sending a hint takes the platform some milliseconds."""
 
 _log = logging.getLogger("engine")
 
@@ -63,7 +69,10 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._queue: set[asyncio.Task[None]] = set()
         """Those of the tasks that wait for a place: they have claimed nothing yet."""
-        self._places = asyncio.Semaphore(settings.max_drives)
+        self._late: set[asyncio.Task[None]] = set()
+        """Those whose invocation is over: they take no further step."""
+        self._places = Places(settings.max_held, settings.max_drives)
+        self._hand_overs = HandOvers()
         self._closing = False
         self._unknown: set[tuple[str, str]] = set()
         self._unreadable: dict[str, str] = {}
@@ -81,11 +90,12 @@ class Worker:
         """Drive an execution for as long as there is something to do in it. Raises Unavailable as `start` does."""
         await self.start(execution)
 
-    async def drive_changes(self, documents: Iterable[Mapping[str, Any]]) -> None:
+    async def drive_changes(self, documents: Iterable[Mapping[str, Any]], hand_over: HandOver | None = None) -> None:
         """Drive what changed: a batch of the change feed, any documents of the container.
 
-        Returns when each execution of it was let go, or goes on with a long activity. Raises Unavailable if the store
-        can't be reached: the batch should then be given again.
+        Returns within `batch_budget` and `let_go_within`. What has not ended by then goes to `hand_over`; if there is
+        none, the feed and the sweep find it. Raises Unavailable if the store can't be reached: the batch should then
+        be given again.
         """
         newest: dict[str, Execution] = {}
         page = page_of(documents)
@@ -93,28 +103,66 @@ class Worker:
         for execution in page.executions:
             newest[execution.execution_id] = execution
             telemetry.measure("durable.feed.lag", (self._clock.now() - execution.updated_at).total_seconds())
-        await self._drive_all(list(newest.values()))
+        changed = list(newest.values())
+        if hand_over is not None:
+            for execution in filter(self._is_released, changed):
+                self._hand(execution, hand_over)
+            changed = [execution for execution in changed if not self._is_released(execution)]
+        await self._drive_all(changed, hand_over)
 
-    async def sweep(self) -> int:
-        """Drive what is due: leases that expired, timers, news that nobody delivered. Returns how many executions
-        were looked at. Raises Unavailable if the store can't be reached."""
-        deadline = self._clock.now() + self._settings.batch_budget
-        looked_at, continuation = 0, None
+    async def sweep(self, hand_over: HandOver | None = None) -> int:
+        """Drive what is due: leases that expired, timers, news that nobody delivered. What is more than this process
+        has places for goes to `hand_over`; without one it is driven in turns. Returns how many executions were looked
+        at. Raises Unavailable if the store can't be reached."""
+        looked_at, here, hints = 0, list[Execution](), 0
+        async for due in self._due():
+            looked_at += len(due)
+            if hand_over is None:
+                await self._drive_all(due, None)
+                continue
+            room = max(0, self._places.free - len(here))
+            here += due[:room]
+            for execution in due[room:]:
+                hints += self._hand(execution, hand_over)
+            if hints >= MOST_HINTS:
+                break
+        if hand_over is not None:
+            await self._drive_all(here, hand_over)
+        return looked_at
+
+    async def drive_one(self, hint: Hint, hand_over: HandOver) -> None:
+        """Drive one execution until it is let go. After `invocation_budget` it is handed over again, and let go between
+        two steps. Raises Unavailable if the store can't be reached."""
+        try:
+            execution = await self._store.read(hint.execution_id)
+        except Missing:
+            return
+        task = self.running(execution.execution_id)
+        if task is None:
+            task = self.start(execution)
+        elif not self._closing:
+            self._late.discard(task)
+            self._drives[execution.execution_id][0].go_on()
+        await self._wait_within(self._settings.invocation_budget, [task])
+        await self._end_batch({task: execution}, hand_over)
+
+    async def _due(self) -> AsyncIterator[list[Execution]]:
+        """What is due, page by page, for as long as a sweep may take."""
+        deadline = self._clock.now() + self._settings.sweep_budget
+        is_first, continuation = True, None
         while self._clock.now() < deadline and not self._closing:
             page = await self._store.due(self._clock.now(), self._settings.page, continuation)
-            if not page.executions and not looked_at:
+            if is_first and not page.executions:
                 telemetry.measure("durable.sweep.overdue", 0)
-            if not looked_at and page.executions and (due := page.executions[0].due_at) is not None:
+            if is_first and page.executions and (due := page.executions[0].due_at) is not None:
                 overdue = (self._clock.now() - due).total_seconds()
                 telemetry.measure("durable.sweep.overdue", overdue)
                 _log.info("sweep: executions are due, the oldest is %.1f s overdue", overdue)
             self._report(page)
-            looked_at += len(page.executions)
-            await self._drive_all(page.executions)
-            continuation = page.continuation
+            yield page.executions
+            is_first, continuation = False, page.continuation
             if continuation is None:
-                break
-        return looked_at
+                return
 
     def running(self, execution_id: str) -> asyncio.Task[None] | None:
         """The drive of that execution in this process, if there is one."""
@@ -154,6 +202,7 @@ class Worker:
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._late.discard(task)
         if not task.cancelled():
             task.exception()  # one of a batch is raised; asyncio would log each of the others when it is freed
 
@@ -161,28 +210,62 @@ class Worker:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds.total_seconds())
 
-    async def _drive_all(self, executions: list[Execution]) -> None:
-        tasks = [self.start(execution) for execution in executions]
-        if not tasks:
+    async def _wait_within(self, time: timedelta, tasks: Collection[asyncio.Task[None]]) -> None:
+        """Wait until those have ended, for so long at most."""
+        pending = [task for task in tasks if not task.done()]
+        if not pending:
             return
-        _, late = await asyncio.wait(tasks, timeout=self._settings.batch_budget.total_seconds())
-        while between := self._between_steps(late):
-            await asyncio.wait(between, timeout=1, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                raise error
+        ended = asyncio.Event()
+        waiting = asyncio.ensure_future(asyncio.wait(pending))
+        waiting.add_done_callback(lambda _: ended.set())
+        try:
+            await self._clock.wait(ended, time.total_seconds())
+        finally:
+            waiting.cancel()
 
-    def _between_steps(self, late: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
-        """Those whose budget is over and that have to end now: what is between two steps lets go, what has no place
-        yet is left to the sweep. The others run an activity, which may take as long as it likes."""
-        for task in self._queue & late:
+    async def _drive_all(self, executions: list[Execution], hand_over: HandOver | None) -> None:
+        batch = {self.start(execution): execution for execution in executions}
+        await self._wait_within(self._settings.batch_budget, batch)
+        await self._end_batch(batch, hand_over)
+
+    async def _end_batch(self, batch: Mapping[asyncio.Task[None], Execution], hand_over: HandOver | None) -> None:
+        """The invocation of these is over. What has no place yet is given up, and what is between two steps lets go.
+        The others run an activity, which may take as long as it likes."""
+        late = [task for task in batch if not task.done()]
+        for task in late:
+            self._make_late(task)
+        busy = {task for drive, task in self._drives.values() if drive.is_busy}
+        await self._wait_within(self._settings.let_go_within, [task for task in late if task not in busy])
+        errors = []
+        for task, execution in batch.items():
+            released = self._hand_overs.release_of(execution.execution_id)
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                errors.append(error)
+            elif hand_over is not None and (task.cancelled() or released or not (task.done() or task in busy)):
+                self._hand(execution, hand_over, released)
+        if errors:
+            raise errors[0]
+
+    def _make_late(self, task: asyncio.Task[None]) -> None:
+        if task in self._queue:
             task.cancel()
-        busy = set[asyncio.Task[None]]()
-        for drive, task in self._drives.values():
-            if task in late:
+        self._late.add(task)
+        for drive, driving in self._drives.values():
+            if driving is task:
                 drive.drain()
-                busy |= {task} if drive.is_busy else set()
-        return {task for task in late - busy if not task.done()}
+
+    def _is_released(self, execution: Execution) -> bool:
+        """Whether this process let go of that version because an invocation was over."""
+        return self._hand_overs.release_of(execution.execution_id) == execution.etag
+
+    def _hand(self, execution: Execution, hand_over: HandOver, etag: str | None = None) -> bool:
+        """Hand over an execution, in that version of it, unless this was done a short while ago."""
+        version, now = (execution.execution_id, etag or execution.etag), self._clock.now()
+        if self._hand_overs.is_handed_over(*version, now):
+            return False
+        self._hand_overs.note_hint(*version, now)
+        hand_over(Hint(execution.execution_id))
+        return True
 
     async def _drive(self, execution: Execution) -> None:
         try:
@@ -215,25 +298,30 @@ class Worker:
         assert task is not None
         self._queue.add(task)
         try:
-            await self._places.acquire()
+            place = await self._places.enter()
         finally:
             self._queue.discard(task)
         try:
-            drive = await self._claim(execution)
+            drive = await self._claim(execution, place)
             if drive is None:
                 return None
             self._drives[execution.execution_id] = (drive, task)
+            self._hand_overs.note_claim(execution.execution_id)
             if self._closing:  # it was closed while the claim was under way
                 drive.cut()
+            elif task in self._late:
+                drive.drain()
             try:
                 with self._watchdog.watching():
                     await drive.run()
             finally:
                 if self._drives.get(execution.execution_id, (None,))[0] is drive:
                     del self._drives[execution.execution_id]
+            if task in self._late:
+                self._hand_overs.note_release(drive.execution)
             return drive
         finally:
-            self._places.release()
+            place.leave()
 
     async def _settle(self, execution: Execution) -> None:
         """What is left to do for an execution that has ended."""
@@ -244,7 +332,7 @@ class Worker:
             with contextlib.suppress(Conflict, Missing):
                 await self._store.purge(execution)
 
-    async def _claim(self, execution: Execution) -> Drive | None:
+    async def _claim(self, execution: Execution, place: Place) -> Drive | None:
         settings = self._settings
         for _ in range(CLAIM_TRIES):
             now = self._clock.now()
@@ -265,7 +353,7 @@ class Worker:
                 return None
             except Missing:
                 return None
-            return Drive(self._resources, workflow, Claim(claimed, is_fresh, is_takeover))
+            return Drive(self._resources, place, workflow, Claim(claimed, is_fresh, is_takeover))
         return None
 
     def _report(self, page: Page) -> None:

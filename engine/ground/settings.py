@@ -30,9 +30,17 @@ class Settings:
     max_claims: int = 5
     """Claims in a row without progress after which an execution is quarantined."""
     max_drives: int = 64
-    """Executions that one process drives at a time."""
-    batch_budget: timedelta = timedelta(seconds=20)
-    """How long a batch of the change feed, or a sweep, may hold its trigger."""
+    """Executions that compute at a time in one process. Who only waits for an activity isn't counted."""
+    max_held: int = 2_000
+    """Executions that one process holds at a time, whatever they wait for."""
+    batch_budget: timedelta = timedelta(seconds=1)
+    """How long the executions of one batch are driven before they are handed over."""
+    let_go_within: timedelta = timedelta(seconds=1)
+    """How long a batch waits, when its budget is over, for drives to let go."""
+    sweep_budget: timedelta = timedelta(seconds=20)
+    """How long a sweep asks for more that is due."""
+    invocation_budget: timedelta = timedelta(minutes=9)
+    """How long one invocation drives one execution. The host's functionTimeout has to be longer."""
     page: int = 100
     """Executions that the sweep asks for at a time."""
     activity_threads: int = 32
@@ -52,8 +60,9 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_RETENTION_DAYS`,
-        `ENGINE_MAX_CLAIMS`, `ENGINE_MAX_DRIVES`, `ENGINE_SIGNING_KEY`, `ENGINE_SIGN_IN` (`entra`, or empty) and
-        `ENGINE_BLOCKED_SECONDS` (a third of the lease, at least one). Raises ValueError that names the setting."""
+        `ENGINE_MAX_CLAIMS`, `ENGINE_MAX_DRIVES`, `ENGINE_MAX_HELD`, `ENGINE_SIGNING_KEY`, `ENGINE_SIGN_IN` (`entra`, or
+        empty) and `ENGINE_BLOCKED_SECONDS` (a third of the lease, at least one). Raises ValueError that names the
+        setting."""
 
         def number(name: str, default: float, least: float, most: float = 1_000_000_000) -> float:
             text = environment.get(name, "").strip()
@@ -75,6 +84,7 @@ class Settings:
             retention=retention,
             max_claims=int(number("ENGINE_MAX_CLAIMS", cls.max_claims, 1)),
             max_drives=int(number("ENGINE_MAX_DRIVES", cls.max_drives, 1)),
+            max_held=int(number("ENGINE_MAX_HELD", cls.max_held, 1)),
             blocked_after=timedelta(seconds=number("ENGINE_BLOCKED_SECONDS", max(1.0, lease / 3), 0)),
             signing_keys=parse_keys(environment.get("ENGINE_SIGNING_KEY", "")),
             sign_in=_signs_in(environment),

@@ -23,8 +23,8 @@ from engine.testing.process import Fate, Process
 from engine.testing.replayer import export, replay
 from engine.testing.stage import Script, Stage, check_step
 
-TEST_SETTINGS = Settings(hold=timedelta(0), retention=timedelta(0))
-"""No timer is waited for in memory: each one suspends, and the clock jumps to it."""
+TEST_SETTINGS = Settings(hold=timedelta(0), retention=timedelta(0), batch_budget=timedelta(days=1))
+"""No timer is waited for in memory: each one suspends, and the clock jumps to it. Meanwhile no batch's budget ends."""
 
 
 class Environment:

@@ -22,7 +22,7 @@ param cosmosId string
 @description('Seconds that a due execution may be overdue.')
 param maxOverdueSeconds int = 120
 
-@description('Failed invocations of the feed or the sweep in 15 minutes.')
+@description('Failed invocations of the feed, the sweep or the queue in 15 minutes.')
 param maxFailedTriggers int = 5
 
 @description('Requests turned away with 429 in 5 minutes.')
@@ -88,13 +88,24 @@ traces
   }
   {
     name: 'failed-triggers'
-    text: 'The feed or the sweep fails: the store can\'t be reached, or there is a bug in the engine.'
+    text: 'The feed, the sweep or the queue fails: the store can\'t be reached, or there is a bug in the engine.'
     severity: 1
     minutes: 15
     threshold: maxFailedTriggers
     query: '''
 requests
-| where name in ('drive_changes', 'sweep') and success == false
+| where name in ('drive_changes', 'sweep', 'drive_one') and success == false
+'''
+  }
+  {
+    name: 'poison'
+    text: 'A hint failed five times and went to the queue hints-poison: the store could not be reached, or there is a bug in the engine. The sweep finds its execution.'
+    severity: 2
+    minutes: 15
+    threshold: 0
+    query: '''
+traces
+| where message has 'Moving message to queue' and message has 'hints-poison'
 '''
   }
   {

@@ -97,8 +97,11 @@ param maxClaims int
 @description('Days for which a finished execution is kept. 0: for ever.')
 param retentionDays int
 
-@description('Executions that one process drives at a time.')
+@description('Executions that compute at a time in one process.')
 param maxDrives int
+
+@description('Executions that one process holds at a time, whatever they wait for.')
+param maxHeld int
 
 @description('Seconds that the event loop may stand still before a warning.')
 param blockedSeconds int
@@ -269,6 +272,7 @@ resource settings 'Microsoft.Web/sites/config@2024-11-01' = {
     ENGINE_MAX_CLAIMS: string(maxClaims)
     ENGINE_RETENTION_DAYS: string(retentionDays)
     ENGINE_MAX_DRIVES: string(maxDrives)
+    ENGINE_MAX_HELD: string(maxHeld)
     ENGINE_BLOCKED_SECONDS: string(blockedSeconds)
     ENGINE_SIGNING_KEY: signingKey
     ENGINE_SIGN_IN: empty(signInClientId) ? '' : 'entra'

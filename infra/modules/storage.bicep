@@ -85,6 +85,18 @@ resource queues 'Microsoft.Storage/storageAccounts/queueServices@2024-01-01' = {
   name: 'default'
 }
 
+// Hints: executions that one invocation of the app leaves to another.
+resource hints 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-01' = {
+  parent: queues
+  name: 'hints'
+}
+
+// Hints that failed again and again. The host would make this queue itself.
+resource poison 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-01' = {
+  parent: queues
+  name: 'hints-poison'
+}
+
 // For work that is handed to the app from outside. The engine does not use it yet.
 resource inbox 'Microsoft.Storage/storageAccounts/queueServices/queues@2024-01-01' = {
   parent: queues

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from devhost.functions import App, FeedTrigger, Function, TimerTrigger
+from devhost.functions import App, FeedTrigger, Function, QueueTrigger, TimerTrigger
 from devhost.loader import load
 from devhost.retry import RetryPolicy
 from engine.store.feed import ChangeFeed, FeedLease, FeedLeaseLost
@@ -197,10 +197,15 @@ def timer_function(
     return _function(call, "timerTrigger", TimerTrigger(schedule, on_startup), "timer", retry)
 
 
+def queue_function(call: Callable[..., Any], queue: str = "q") -> Function:
+    """A function with a queue trigger around `call`, which takes a `message` parameter."""
+    return _function(call, "queueTrigger", QueueTrigger(queue), "message", None)
+
+
 def _function(
     call: Callable[..., Any],
     binding: str,
-    trigger: FeedTrigger | TimerTrigger,
+    trigger: FeedTrigger | TimerTrigger | QueueTrigger,
     parameter: str,
     retry: RetryPolicy | None,
 ) -> Function:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from devhost.functions import FeedTrigger, HttpTrigger, TimerTrigger
+from devhost.functions import FeedTrigger, HttpTrigger, QueueOutput, QueueTrigger, TimerTrigger
 from devhost.loader import load
 from devhost.retry import RetryPolicy
 from devhost.settings import LoadError
 from tests.devhost.support import load_app
 
+QUEUE = "@app.queue_trigger('message', 'q', 'C')\n@app.queue_output('out', 'q', 'C')\n"
 FEED = '@app.cosmos_db_trigger(arg_name="docs", connection="C", database_name="%DB%", container_name="c"{})\n'
 
 
@@ -78,6 +79,19 @@ def test_generic_triggers_are_read_alike(app_path: Path) -> None:
     assert tick.trigger == TimerTrigger("0 * * * * *", run_on_startup=False)
 
 
+def test_queues_are_read_with_their_references(app_path: Path) -> None:
+    source = """
+    from typing import List
+    @app.queue_trigger(arg_name="message", queue_name="%QUEUE%", connection="C")
+    @app.queue_output(arg_name="more", queue_name="%QUEUE%", connection="C")
+    @app.queue_output(arg_name="one", queue_name="other", connection="C")
+    def listen(message: func.QueueMessage, more: func.Out[List[str]], one: func.Out[str]) -> None: ...
+    """
+    (listen,) = load_app(app_path, source, {"QUEUE": "q"}).functions
+    assert listen.trigger == QueueTrigger("q")
+    assert set(listen.outputs) == {QueueOutput("more", "q"), QueueOutput("one", "other")}
+
+
 def test_an_empty_app_is_served(app_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert load_app(app_path, "").functions == ()
     assert "has no functions" in caplog.text
@@ -87,19 +101,19 @@ def test_what_this_host_cannot_serve_is_left_out_with_a_warning(
     app_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = """
-    @app.queue_trigger(arg_name="message", queue_name="q", connection="C")
-    def listen(message: func.QueueMessage) -> None: ...
+    @app.blob_trigger(arg_name="blob", path="p", connection="C")
+    def listen(blob: func.InputStream) -> None: ...
 
     @app.route(route="a")
-    @app.queue_output(arg_name="out", queue_name="q", connection="C")
+    @app.blob_output(arg_name="out", path="p", connection="C")
     def a(req: func.HttpRequest, out: func.Out[str]) -> str: ...
 
     @app.route(route="b")
     def b(req: func.HttpRequest) -> str: ...
     """
     assert [function.name for function in load_app(app_path, source).functions] == ["b"]
-    assert "function listen is left out: this host can't serve a queueTrigger" in caplog.text
-    assert "function a is left out: this host can't serve the binding queue out" in caplog.text
+    assert "function listen is left out: this host can't serve a blobTrigger" in caplog.text
+    assert "function a is left out: this host can't serve the binding blob out" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -133,6 +147,10 @@ def test_what_this_host_cannot_serve_is_left_out_with_a_warning(
         (FEED.format("") + "def f(docs): ...\n" + FEED.format("") + "def g(docs): ...", "several Cosmos DB"),
         (FEED.format(", feed_poll_delay=-1") + "def f(docs): ...", "feed_poll_delay"),
         (FEED.format(", max_items_per_invocation=0") + "def f(docs): ...", "max_items_per_invocation"),
+        (QUEUE + "def f(message: str, out: list): ...", "output parameter out is of type azure.functions.Out"),
+        (QUEUE + "def f(message: str, out): ...", "output parameter out is of type azure.functions.Out"),
+        (QUEUE + "def f(message: str, out: func.Out[list[str]]): ...", "out is annotated .* a queue doesn't take"),
+        (QUEUE + "def f(message: dict, out: func.Out[str]): ...", "message is annotated"),
         ("@app.timer_trigger('t', '%MISSING%')\ndef f(t): ...", "function f: setting MISSING"),
         ("@app.timer_trigger('t', 'often')\ndef f(t): ...", "function f: schedule 'often'"),
         (

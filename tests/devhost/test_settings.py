@@ -12,6 +12,7 @@ from devhost.settings import (
     DEFAULT_TIMEOUT_SECONDS,
     HostSettings,
     LoadError,
+    QueueSettings,
     load_host_settings,
     load_local_settings,
     resolve,
@@ -63,6 +64,21 @@ def test_bad_local_settings_are_named(file: Path, text: str, complaint: str) -> 
         ({"extensions": {"http": {"routePrefix": "/v1/x/"}}}, HostSettings("v1/x")),
         ({"functionTimeout": "00:05:30"}, HostSettings("api", 330)),
         ({"functionTimeout": "-1"}, HostSettings("api", None)),
+        ({"extensions": {"queues": {}}}, HostSettings(queues=QueueSettings(16, 8, 1, 0, 5))),
+        (
+            {
+                "extensions": {
+                    "queues": {
+                        "batchSize": 32,
+                        "newBatchThreshold": 0,
+                        "maxPollingInterval": "00:00:02",
+                        "visibilityTimeout": "00:00:10",
+                        "maxDequeueCount": 1,
+                    }
+                }
+            },
+            HostSettings(queues=QueueSettings(32, 0, 2, 10, 1)),
+        ),
     ],
 )
 def test_host_json(file: Path, document: object, expected: HostSettings) -> None:
@@ -77,6 +93,9 @@ def test_host_json(file: Path, document: object, expected: HostSettings) -> None
         ({"functionTimeout": 30}, "functionTimeout"),
         ({"functionTimeout": "00:00:00"}, "functionTimeout"),
         ({"extensions": []}, "extensions"),
+        ({"extensions": {"queues": {"batchSize": 33}}}, '"batchSize" of the queues is a whole number from 1 to 32'),
+        ({"extensions": {"queues": {"maxDequeueCount": "5"}}}, "maxDequeueCount"),
+        ({"extensions": {"queues": {"visibilityTimeout": 10}}}, '"visibilityTimeout" of the queues: .*HH:MM:SS'),
         ({"extensions": {"http": 1}}, "http"),
         ({"extensions": {"http": {"routePrefix": 1}}}, "routePrefix"),
     ],

@@ -133,6 +133,13 @@ async def _blocked(env: Environment) -> None:
         log.removeHandler(handler)
 
 
+async def _poison(_: Environment) -> None:
+    """The host's own line, when a message has failed too often."""
+    logging.getLogger("engine").info(
+        "Message has reached MaxDequeueCount of 5. Moving message to queue 'hints-poison'."
+    )
+
+
 async def _ordinary(env: Environment) -> None:
     """A failure, a wait, a sweep that is in time."""
     await env.drive(await env.start(fails))
@@ -151,6 +158,7 @@ async def _ordinary(env: Environment) -> None:
         (_unknown, {"left-alone"}),
         (_unreadable, {"left-alone"}),
         (_blocked, {"blocked"}),
+        (_poison, {"poison"}),
         (_ordinary, set()),
     ],
 )
@@ -167,7 +175,7 @@ async def test_each_alert_sees_what_it_is_for(
 
 
 def test_every_alert_on_messages_has_a_story() -> None:
-    assert {"quarantined", "suspended-by-fault", "overdue", "left-alone", "blocked"} == OF_TRACES
+    assert {"quarantined", "suspended-by-fault", "overdue", "left-alone", "blocked", "poison"} == OF_TRACES
 
 
 def test_alerts_watch_functions_that_there_are() -> None:
@@ -175,7 +183,7 @@ def test_alerts_watch_functions_that_there_are() -> None:
     named = set(re.findall(r"name == '(\w+)'", queries))
     for names in re.findall(r"name in \(([^)]+)\)", queries):
         named |= set(re.findall(r"'(\w+)'", names))
-    assert named == {"drive_changes", "sweep"}
+    assert named == {"drive_changes", "sweep", "drive_one"}
     for name in named:
         trigger(name)
 

@@ -57,6 +57,14 @@ def test_an_invocation_may_take_longer_than_any_that_is_meant_to() -> None:
     assert timeout > 2 * max(MAX_WAIT_SECONDS, Settings.batch_budget.total_seconds())
 
 
+def test_a_drive_of_the_queue_hands_over_before_it_is_cut_off() -> None:
+    """The rest of the time is for its last step, and for the store when it is slow."""
+    timeout = load_host_settings(ROOT / "host.json").timeout_seconds
+    assert timeout is not None
+    over = Settings.invocation_budget + Settings.let_go_within
+    assert timeout - over.total_seconds() >= RETRY_SECONDS
+
+
 def test_what_tells_of_an_execution_is_never_sampled_away() -> None:
     sampling = HOST["logging"]["applicationInsights"]["samplingSettings"]
     assert set(sampling["excludedTypes"].split(";")) >= {"Request", "Exception", "Trace", "Event"}

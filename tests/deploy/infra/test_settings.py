@@ -83,6 +83,7 @@ def test_no_setting_is_a_key_of_azure() -> None:
         ("maxClaims", Settings.max_claims),
         ("retentionDays", Settings.retention.days),
         ("maxDrives", Settings.max_drives),
+        ("maxHeld", Settings.max_held),
         ("blockedSeconds", Settings.from_environment({}).blocked_after.total_seconds()),
     ],
 )

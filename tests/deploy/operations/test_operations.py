@@ -40,6 +40,8 @@ FED = {"an order on its own: four pages": 1, "each of fifty orders at once": 50}
 SERVERLESS, STORAGE = 0.25, 0.25
 """Dollars: for a million RU, and for a GB and month."""
 MONTH = 30 * 86_400
+BATCH, LET_GO = Settings.batch_budget.seconds, Settings.let_go_within.seconds
+DRIVE = Settings.invocation_budget.seconds // 60
 
 
 def row(first: str) -> list[str]:
@@ -150,9 +152,11 @@ def test_limits_are_those_of_the_code() -> None:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("executions that one process drives at a time", f"{Settings.max_drives}, `ENGINE_MAX_DRIVES`"),
+        ("executions that compute at a time in one process", f"{Settings.max_drives}, `ENGINE_MAX_DRIVES`"),
+        ("executions that one process holds", f"{Settings.max_held:,}, `ENGINE_MAX_HELD`"),
         ("sync activities of one process at a time", f"{Settings.activity_threads}"),
-        ("a batch of the feed, a sweep", f"{Settings.batch_budget.seconds} s, then it lets go"),
+        ("a batch of the feed", f"{BATCH} s, then it hands over; {BATCH + LET_GO} s if the store is slow"),
+        ("a drive of the queue", f"{DRIVE} minutes, then it hands over"),
         ("a lease, a heartbeat", f"{Settings.lease.seconds} s, {Settings.lease.seconds // 3} s"),
         ("claims without progress", f"{Settings.max_claims}"),
         ("a message, a traceback of a failure", f"{MAX_MESSAGE:,} and {MAX_TRACEBACK:,} characters, then cut"),
@@ -173,15 +177,17 @@ async def test_the_limit_of_a_page_is_that_of_a_list() -> None:
 
 
 def test_times_in_the_text_are_those_of_the_settings() -> None:
-    over, lease, skew = (t.seconds for t in (Settings.batch_budget, Settings.lease, Settings.skew))
+    lease, skew = (t.seconds for t in (Settings.lease, Settings.skew))
     sweep = int(re.findall(r"\*/(\d+) ", str(trigger("sweep")["schedule"]))[0])
-    assert f"a batch and a sweep let go after {over} s, HTTP answers within {http.MAX_WAIT_SECONDS} s" in DOCUMENT
+    budgets = f"a batch lets go after {BATCH} s, a sweep asks for {Settings.sweep_budget.seconds} s at most, a drive of"
+    assert f"{budgets} the queue hands over after {DRIVE} minutes, HTTP answers within" in DOCUMENT
+    assert f"HTTP answers within {http.MAX_WAIT_SECONDS} s" in DOCUMENT
     beat = Settings().heartbeat.seconds
     assert f"its leases end, {lease - beat + skew} to {lease + skew + sweep} s later" in DOCUMENT
     prose = " ".join(DOCUMENT.split())
     assert f"within {lease + skew} s ({lease} s, and {skew} s for clocks that disagree)" in prose
     assert f"takes over within {sweep} s more" in prose
-    assert f"An activity that takes longer than a batch's {over} s" in prose
+    assert f"in a batch of the feed that is after {BATCH} s, in the queue after {DRIVE} minutes" in prose
 
 
 def test_every_setting_is_described_with_its_default_and_parameter() -> None:

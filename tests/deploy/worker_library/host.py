@@ -11,7 +11,7 @@ from typing import Any
 import azure_functions_runtime as worker
 
 from engine.store.base import Store
-from tests.deploy.worker_library.messages import Message, http_data, invocation, json_data, request
+from tests.deploy.worker_library.messages import Message, http_data, invocation, json_data, request, text_data
 
 ROOT = Path(__file__).parents[3]
 ADDRESS = "https://app.example/api"
@@ -50,6 +50,8 @@ class WorkerHost:
         self.functions: dict[str, Message] = {}
         self.invoked: set[str] = set()
         """The functions that have run to their end."""
+        self.queue: list[str] = []
+        """The messages that functions have sent."""
 
     async def start(self) -> None:
         """Index and load, as at the start of an instance. Raises RuntimeError with what the worker says."""
@@ -95,6 +97,15 @@ class WorkerHost:
         timer = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": status, "IsPastDue": False}
         await self._invoke("sweep", json_data(json.dumps(timer)))
 
+    async def drain_queue(self) -> None:
+        """Hand over the messages of the queue, until there is none."""
+        while self.queue:
+            await self.message(self.queue.pop(0))
+
+    async def message(self, body: str) -> None:
+        """Hand over one message."""
+        await self._invoke("drive_one", text_data(body))
+
     def trigger(self, name: str) -> dict[str, Any]:
         """The trigger of a function as the host gets it from the worker."""
         bindings: list[dict[str, Any]] = [json.loads(text) for text in self.functions[name].raw_bindings]  # type: ignore[attr-defined]
@@ -113,6 +124,9 @@ class WorkerHost:
         if not answer.result.status:
             raise InvocationFailed(answer.result.exception.message)
         self.invoked.add(name)
+        for output in answer.output_data:
+            assert output.name == "hints"
+            self.queue += json.loads(output.data.json)
         return answer.return_value
 
     def _route(self, method: str, path: str) -> tuple[str, dict[str, str]]:

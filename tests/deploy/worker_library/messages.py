@@ -92,6 +92,11 @@ def http_data(method: str, url: str, body: bytes, params: dict[str, str], header
     )
 
 
+def text_data(text: str) -> Message:
+    """A message of a queue."""
+    return PROTOS.TypedData(string=text)
+
+
 def json_data(text: str) -> Message:
     """JSON text: a batch of the change feed, or a timer's time."""
     return PROTOS.TypedData(json=text)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.boundary.hints import to_message
+from engine.driving.hand_overs import Hint
 from engine.ground.errors import Unavailable
 from engine.store.sqlite.store import SqliteStore
 from tests.deploy.worker_library.host import InvocationFailed, WorkerHost
@@ -36,6 +38,17 @@ async def test_a_sweep_fails_if_the_store_is_away(host: WorkerHost, monkeypatch:
     monkeypatch.setattr(store, "due", away)
     with pytest.raises(InvocationFailed, match="Unavailable"):
         await host.sweep()
+
+
+async def test_a_hint_fails_if_the_store_is_away(host: WorkerHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = sys.modules["function_app"].runtime.store
+
+    async def away(*_: object) -> None:
+        raise Unavailable("nobody answers")
+
+    monkeypatch.setattr(store, "read", away)
+    with pytest.raises(InvocationFailed, match="Unavailable"):
+        await host.message(to_message(Hint("0" * 32)))
 
 
 async def test_documents_that_are_no_executions_do_not_fail_a_batch(host: WorkerHost) -> None:

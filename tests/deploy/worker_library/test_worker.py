@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import sys
 from datetime import timedelta
 
 import pytest
 
 import workflows
 from engine import Channel, workflow
+from engine.boundary.hints import to_message
+from engine.driving.hand_overs import Hint
 from tests.deploy.worker_library.host import ADDRESS, WorkerHost
 
 ORDER = {
@@ -30,6 +35,7 @@ async def test_every_function_is_indexed(host: WorkerHost) -> None:
     triggers = {name: host.trigger(name)["type"] for name in host.functions}
     assert triggers.pop("drive_changes") == "cosmosDBTrigger"
     assert triggers.pop("sweep") == "timerTrigger"
+    assert triggers.pop("drive_one") == "queueTrigger"
     assert set(triggers.values()) == {"httpTrigger"}
     assert triggers.keys() >= {"start", "poll", "interrupt", "resume", "terminate", "resolve_deferred"}
 
@@ -59,6 +65,35 @@ async def test_the_sweep_is_what_the_host_is_told(host: WorkerHost) -> None:
     assert timer["schedule"] == "*/10 * * * * *"
     assert timer["useMonitor"] is False
     assert not timer.get("runOnStartup")
+
+
+async def test_hints_go_to_the_queue_of_the_host(host: WorkerHost) -> None:
+    queue = {"queueName": "hints", "connection": "AzureWebJobsStorage"}
+    trigger = host.trigger("drive_one")
+    assert (trigger["name"], {name: trigger[name] for name in queue}) == ("message", queue)
+    for name in ("drive_changes", "sweep", "drive_one"):
+        outputs = [json.loads(text) for text in host.functions[name].raw_bindings]  # type: ignore[attr-defined]
+        (output,) = [binding for binding in outputs if binding["type"] == "queue"]
+        assert (output["name"], output["direction"]) == ("hints", "OUT")
+        assert {name: output[name] for name in queue} == queue
+
+
+async def test_what_a_batch_cannot_end_is_handed_over_and_driven_from_the_queue(host: WorkerHost) -> None:
+    """The feed has no time at all for it; the queue has."""
+    runtime = sys.modules["function_app"].runtime
+    runtime.settings = dataclasses.replace(runtime.settings, batch_budget=timedelta(0))
+    place = await _started(host)
+    await host.feed()
+    (hint,) = host.queue
+    assert json.loads(hint) == {"v": 1, "id": place.rpartition("/")[2]}
+    assert not (await host.http("GET", place)).body["suspended"]
+    await host.drain_queue()
+    assert (await host.http("GET", place)).body["suspended"]
+
+
+async def test_a_message_that_is_no_hint_is_dropped(host: WorkerHost) -> None:
+    await host.message("x" * 2_000)
+    assert host.queue == []
 
 
 async def test_only_tokens_need_no_key(host: WorkerHost) -> None:
@@ -142,8 +177,12 @@ async def test_every_function_runs(listener: None, host: WorkerHost) -> None:
     await host.feed()
     assert (await host.http("GET", heard)).body["result"] == "quick, please"
     assert (await host.http("GET", place)).body["outcome"] == "interrupted"
+    for view in ("history", "steps", "family"):
+        assert (await host.http("GET", f"{place}/{view}")).status == 200
+    assert (await host.http("GET", "/counts")).status == 200
     assert (await host.http("POST", f"{heard}/terminate")).status == 409
     assert (await host.http("DELETE", place)).status == 204
+    await host.message(to_message(Hint("0" * 32)))
     assert host.invoked == host.functions.keys()
 
 

@@ -26,6 +26,16 @@ ORDER = {
 }
 
 
+class Hints(func.Out[list[str]]):
+    """Takes no hint: whatever these tests start ends, or parks, within its batch."""
+
+    def set(self, val: list[str]) -> None:
+        raise AssertionError(val)
+
+    def get(self) -> list[str]:
+        return []
+
+
 class App:
     """A fresh import of function_app over files of its own, called as the platform calls it."""
 
@@ -70,7 +80,7 @@ class App:
             self._seen = rows[-1][1]
             decoder = func.get_binding_registry().get("cosmosDBTrigger")  # type: ignore[no-untyped-call]
             batch = decoder.decode(Datum(json.dumps(documents), "json"), trigger_metadata={})
-            assert await self.functions["drive_changes"](batch) is None
+            assert await self.functions["drive_changes"](batch, Hints()) is None
         return len(documents)
 
     async def settle(self) -> None:
@@ -127,7 +137,7 @@ async def test_the_timer_alone_brings_an_order_to_its_wait(app: App) -> None:
     store = app.module.runtime.store
     execution = await store.read(id)
     await store.replace(execution.model_copy(update={"due_at": execution.created_at}))
-    assert await app.functions["sweep"](TimerRequest(past_due=False, schedule_status={}, schedule={})) is None
+    assert await app.functions["sweep"](TimerRequest(past_due=False, schedule_status={}, schedule={}), Hints()) is None
     assert (await app.call("poll", id=id))[1]["suspended"]
     assert app.effects() == [(id, "charge"), (id, "reserve")]
 
@@ -165,13 +175,14 @@ async def test_every_other_route(app: App) -> None:
 
 
 def test_what_the_platform_reads_of_the_app(app: App) -> None:
-    """Routes, the feed's binding under unlimited retry, the timer: names of settings, never their values."""
+    """Routes, the feed's binding, the timer, the queue: names of settings, never their values."""
     feed = app.triggers["drive_changes"]
     assert feed["connection"] == "COSMOS"
     assert feed["containerName"] == "%COSMOS_CONTAINER%"
     assert feed["startFromBeginning"] is True
     assert app.triggers["sweep"]["schedule"] == "*/10 * * * * *"
     routes = [trigger["route"] for trigger in app.triggers.values() if trigger["type"] == "httpTrigger"]
-    assert len(routes) == len(app.triggers) - 2
+    assert len(routes) == len(app.triggers) - 3
+    assert app.triggers["drive_one"]["queueName"] == "hints"
     levels = {name: str(t["authLevel"]) for name, t in app.triggers.items() if t["type"] == "httpTrigger"}
     assert [name for name, level in levels.items() if "FUNCTION" not in level.upper()] == ["resolve_by_token"]

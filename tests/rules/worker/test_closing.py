@@ -169,7 +169,7 @@ async def test_a_closed_worker_claims_no_more() -> None:
     """Neither by hand, nor from the feed, nor from a sweep, nor for those that waited for a place."""
     Door.shut()
     ledger.ran.clear()
-    settings = dataclasses.replace(TEST_SETTINGS, max_drives=1)
+    settings = dataclasses.replace(TEST_SETTINGS, max_held=1)
     async with Environment([closing_uses_async, closing_steps], settings=settings) as env:
         busy, waiting = await env.start(closing_uses_async), await env.start(closing_steps)
         first = Process(env)

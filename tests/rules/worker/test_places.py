@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import logging
 from datetime import timedelta
 
@@ -14,9 +15,10 @@ from engine.ground.errors import Refused, Unavailable
 from engine.testing import Call, Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import echo, ledger
-from tests.support.faults import SWEEPS_NEW_AFTER, Freezer, Process, fed, nth, overwrite, store_of
+from tests.support.faults import SWEEPS_NEW_AFTER, Freezer, Process, fed, nth, overwrite, store_of, until
 
-ONE_PLACE = dataclasses.replace(TEST_SETTINGS, max_drives=1, batch_budget=timedelta(milliseconds=1))
+ONE_HELD = dataclasses.replace(TEST_SETTINGS, max_held=1, batch_budget=timedelta(0))
+ONE_COMPUTES = dataclasses.replace(TEST_SETTINGS, max_drives=1)
 PATIENCE = 20
 """Seconds after which a test that hangs fails; nothing else depends on it."""
 
@@ -61,11 +63,11 @@ async def places_waits() -> str:
     return await places_answer
 
 
-async def test_a_batch_larger_than_the_places_does_not_wait_for_a_long_activity() -> None:
-    """Rule 3 of the worker: with the only place taken by a long activity, the trigger gets its batch back, and the
-    execution that found no place is done by a later sweep."""
+async def test_a_batch_does_not_wait_for_an_execution_that_holds_the_process() -> None:
+    """Rule 3 of the worker: this process may hold one execution, and that runs a long activity. The trigger gets its
+    batch back, and the execution that found no room is done by a later sweep."""
     Gate.close()
-    async with Environment([places_works_long, places_quick], settings=ONE_PLACE) as env:
+    async with Environment([places_works_long, places_quick], settings=ONE_HELD) as env:
         long, quick = await env.start(places_works_long), await env.start(places_quick)
         driving = env.worker.start(await env.store.inner.read(long))
         await Gate.started.wait()
@@ -80,6 +82,48 @@ async def test_a_batch_larger_than_the_places_does_not_wait_for_a_long_activity(
         assert await env.worker.sweep() == 1
         await env.settle()  # so small a budget may end between two steps: then the feed hands it on
         assert (await env.status(quick)).value() == "quick"
+
+
+async def test_who_waits_for_an_activity_leaves_the_place_to_others() -> None:
+    """Q2: of the executions that this process holds one computes at a time, and those with a long activity don't."""
+    Gate.close()
+    async with Environment([places_works_long, places_quick], settings=ONE_COMPUTES) as env:
+        long = [await env.start(places_works_long) for _ in range(3)]
+        driving = [env.worker.start(await env.store.inner.read(id)) for id in long]
+        await Gate.started.wait()
+        quick = await env.start(places_quick)
+        async with asyncio.timeout(PATIENCE):
+            await env.worker.drive_changes(await fed(env, quick))
+        assert (await env.status(quick)).value() == "quick"
+        Gate.open.set()
+        await asyncio.gather(*driving)
+        assert [(await env.status(id)).value() for id in long] == ["long"] * 3
+
+
+def _has_beaten(env: Environment, before: int) -> bool:
+    return env.store.count("replace") > before
+
+
+async def test_a_drive_that_waits_for_its_place_keeps_its_lease() -> None:
+    """Q2: its activity has ended, others compute for longer than a lease, and its heartbeats go out all the same."""
+    Gate.close()
+    async with Environment([places_works_long, places_quick], settings=ONE_COMPUTES) as env:
+        long, quick = await env.start(places_works_long), await env.start(places_quick)
+        waiting = env.worker.start(await env.store.inner.read(long))
+        await Gate.started.wait()
+        computes = Freezer(lambda call: call.method == "commit" and call.arguments[0].execution_id == quick)
+        env.store.before = computes
+        computing = env.worker.start(await env.store.inner.read(quick))
+        await computes.frozen.wait()
+        Gate.open.set()
+        for _ in range(6):
+            env.clock.advance(TEST_SETTINGS.heartbeat)
+            await until(functools.partial(_has_beaten, env, env.store.count("replace")))
+        assert (await env.store.inner.read(long)).is_leased(env.clock.now(), timedelta(0))
+        assert not waiting.done()
+        computes.thaw.set()
+        await asyncio.gather(waiting, computing)
+        assert (await env.status(long)).value() == "long"
 
 
 async def test_a_batch_larger_than_the_places_is_driven_to_its_end() -> None:

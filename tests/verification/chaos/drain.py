@@ -14,7 +14,7 @@ from tests.verification.chaos.load import Load
 from tests.verification.chaos.verify import Findings, read_stories
 
 PLACES = 4
-"""Executions that a host drives at a time: the others wait for a place, and get none once it was told to stop."""
+"""Executions that a host holds at a time: the others wait for a place, and get none once it was told to stop."""
 STUCK_SECONDS = 60.0
 """With nobody doing anything to them, hosts need less for anything."""
 STOPPING = "stopping; a second signal"
@@ -24,7 +24,7 @@ STOPPING = "stopping; a second signal"
 async def stop_in_mid_activity(load: Load, findings: Findings, count: int) -> None:
     """Returns when all is settled, and no host is left. Of `count` hosts, the first one's activities end in time."""
     fleet = load.fleet
-    fleet.settings = {"ENGINE_MAX_DRIVES": str(PLACES)}
+    fleet.settings = {"ENGINE_MAX_HELD": str(PLACES)}
     hosts = await asyncio.gather(*(fleet.start(gate_is_open=False) for _ in range(count)))
     ending, *lasting = hosts
     await load.tarries(6 * PLACES)

@@ -1,0 +1,47 @@
+"""Hints as messages of a queue: `{"v": 1, "id": <execution id>}`, and `"at": <instant>` for a hint that is due later.
+
+Another version of the app may have written a message, and so may anybody who can write to the queue. So a message is
+small and checked. What can't be read is logged and dropped: the sweep finds every execution without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from engine.driving.hand_overs import Hint
+from engine.ground.clock import Instant
+
+MAX_BYTES = 1_000
+"""More than any version of a message takes."""
+
+_log = logging.getLogger("engine")
+
+
+class _Message(BaseModel):
+    v: Literal[1] = 1
+    id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    at: Instant | None = None
+
+
+def to_message(hint: Hint) -> str:
+    """The text of a message."""
+    return _Message(id=hint.execution_id, at=hint.at).model_dump_json(exclude_none=True)
+
+
+def from_message(body: bytes) -> Hint | None:
+    """The hint of a message, or None if it isn't one that this version can read."""
+    try:
+        if len(body) > MAX_BYTES:
+            raise ValueError(f"it has {len(body):,} bytes")
+        message = _Message.model_validate_json(body)
+    except ValidationError as error:
+        problem = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'the text'}: {e['msg']}" for e in error.errors())
+    except ValueError as error:
+        problem = str(error)
+    else:
+        return Hint(message.id, message.at)
+    _log.warning("a message of the queue is no hint, and is dropped: %s", problem[:200])
+    return None

@@ -1,0 +1,90 @@
+"""Places: how many executions one process may hold, and how many of them may compute at a time.
+
+1. Who holds an execution keeps it until it is let go. That bounds the memory.
+2. A drive has a place while it computes or speaks to the store. It gives its place up while it only waits: for an
+   activity, for a timer, for news. That bounds the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from engine.ground.clock import Clock
+
+
+class Places:
+    """The places of one process: `held` executions, of which `computing` compute at a time."""
+
+    def __init__(self, held: int, computing: int) -> None:
+        self._held = asyncio.Semaphore(held)
+        self._computing = asyncio.Semaphore(computing)
+        self._free = computing
+
+    @property
+    def free(self) -> int:
+        """How many more executions could be driven at once."""
+        return 0 if self._held.locked() else self._free
+
+    @property
+    def are_taken(self) -> bool:
+        """Whether a drive that wants to compute has to wait."""
+        return self._computing.locked()
+
+    async def enter(self) -> Place:
+        """Wait until one more execution may be held, and until it may compute."""
+        await self._held.acquire()
+        place = Place(self)
+        try:
+            await place.take()
+        except BaseException:
+            self._held.release()
+            raise
+        return place
+
+    async def _take(self) -> None:
+        await self._computing.acquire()
+        self._free -= 1
+
+    def _give_up(self) -> None:
+        self._free += 1
+        self._computing.release()
+
+
+class Place:
+    """What one drive holds of the process."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._is_taken = False
+
+    async def take(self) -> None:
+        """Wait until this drive may compute."""
+        if not self._is_taken:
+            await self._places._take()
+            self._is_taken = True
+
+    async def take_within(self, clock: Clock, seconds: float) -> bool:
+        """As `take`, for so long at most. Returns whether this drive may compute."""
+        if not self._places.are_taken:
+            await self.take()
+            return True
+        taken = asyncio.Event()
+        taking = asyncio.ensure_future(self.take())
+        taking.add_done_callback(lambda _: taken.set())
+        try:
+            await clock.wait(taken, seconds)
+        finally:
+            taking.cancel()
+            await asyncio.wait([taking])
+        return self._is_taken
+
+    def give_up(self) -> None:
+        """Let others compute, while this drive only waits."""
+        if self._is_taken:
+            self._is_taken = False
+            self._places._give_up()
+
+    def leave(self) -> None:
+        """Let go of the execution as well."""
+        self.give_up()
+        self._places._held.release()
