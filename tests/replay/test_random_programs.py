@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from engine import ActivityError, AlreadyEnded, Deferred, activity, workflow
 from engine.testing import Environment
-from tests.support.recovery import Death, Scenario, Signal, Witness, play, replays_alike
+from tests.support.mortal import Death
+from tests.support.recovery import Scenario, Signal, Witness, play, replays_alike
 from tests.support.steps import fail, journal, say, stumble
 
 given_value = Deferred("random_programs.value", str)

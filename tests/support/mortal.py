@@ -19,13 +19,15 @@ from typing import Any, Literal, TypeVar, cast
 from engine import Workflow, activity
 from engine.core.run import Run
 from engine.driving.worker import Worker
-from engine.store.base import Filter
+from engine.store.base import Filter, Store
 from engine.store.documents import Chunk, Execution
 from engine.store.wrapper import Call, WatchedStore
 from engine.testing import Environment
 from engine.values.events import StepResolved
 
 Moment = Literal["before", "after"]
+Death = tuple[int, Moment]
+"""The number of the store call that a process dies in, and on which side of its effect."""
 T = TypeVar("T")
 Scenario = Callable[[Environment], Awaitable[Any]]
 
@@ -63,20 +65,44 @@ class Journal:
                 assert (execution, step) not in recorded, f"{step} of {execution} ran after it was recorded"
 
 
+def dying_store(
+    inner: Store, death: Death | None, record: Callable[[Chunk], None]
+) -> tuple[WatchedStore, asyncio.Event]:
+    """A process's view of the store. In the call that `death` names, the process dies: that call never answers, nor
+    does any that it makes after it, and the event is set. `record` is given each chunk that is written."""
+    died = asyncio.Event()
+
+    async def dies(call: Call, moment: Moment) -> None:
+        if died.is_set() or (call.number, moment) == death:
+            died.set()
+            await asyncio.Event().wait()
+
+    async def before(call: Call) -> None:
+        await dies(call, "before")
+
+    async def after(call: Call) -> None:
+        for chunk in call.arguments:
+            if isinstance(chunk, Chunk):
+                record(chunk)
+        await dies(call, "after")
+
+    return WatchedStore(inner, before, after), died
+
+
 class Mortal:
     """Stands where a worker does. At store call number `k` (from 0) the process ends, `before` or `after` the call's
     effect: nothing of it runs on, and the next drive is another process's."""
 
     def __init__(self, env: Environment, journal: Journal, k: int | None, moment: Moment) -> None:
-        self._env = env
-        self._journal = journal
-        self._k = k
-        self._moment = moment
-        self._death = asyncio.Event()
-        self.died_at: Call | None = None
-        self.store = WatchedStore(env.store.inner, self._before, self._after)
-        self._worker = env.new_worker(self.store)
+        self._env, self._journal, self._k = env, journal, k
         self._gone: list[Worker] = []
+        self._live(None if k is None else (k, moment))
+        self.store, self._first_death = self._store, self._death
+
+    @property
+    def died_at(self) -> Call | None:
+        """The call that the process died in."""
+        return self.store.calls[self._k or 0] if self._first_death.is_set() else None
 
     async def drive(self, execution: Execution) -> None:
         worker, death = self._worker, self._death
@@ -85,7 +111,8 @@ class Mortal:
         dying.cancel()
         if death.is_set():
             if worker is self._worker:
-                self._replace()
+                self._gone.append(worker)
+                self._live(None)
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -97,37 +124,13 @@ class Mortal:
         for worker in [*self._gone, self._worker]:
             await worker.close(grace)
 
-    def _replace(self) -> None:
-        self._gone.append(self._worker)
-        self._death = asyncio.Event()
-        self.store.before = self.store.after = _never
-        self.store = WatchedStore(self._env.store.inner, after=self._record)
-        self._worker = self._env.new_worker(self.store)
+    def _live(self, death: Death | None) -> None:
+        self._store, self._death = dying_store(self._env.store.inner, death, self._record)
+        self._worker = self._env.new_worker(self._store)
 
-    async def _before(self, call: Call) -> None:
-        if self._death.is_set():
-            await _never(call)
-        if call.number == self._k and self._moment == "before":
-            await self._die(call)
-
-    async def _after(self, call: Call) -> None:
-        await self._record(call)
-        if call.number == self._k:
-            await self._die(call)
-
-    async def _die(self, call: Call) -> None:
-        self.died_at = self.died_at or call
-        self._death.set()
-        await _never(call)
-
-    async def _record(self, call: Call) -> None:
-        for chunk in call.arguments:
-            if isinstance(chunk, Chunk):
-                self._journal.entries += [
-                    ("recorded", chunk.execution_id, event["step"])
-                    for event in chunk.events
-                    if event["kind"] == "activity"
-                ]
+    def _record(self, chunk: Chunk) -> None:
+        steps = [event["step"] for event in chunk.events if event["kind"] == "activity"]
+        self._journal.entries += [("recorded", chunk.execution_id, step) for step in steps]
 
 
 @contextlib.asynccontextmanager
@@ -162,10 +165,6 @@ async def everywhere(
                 error.add_note(f"died {moment} call {k}: {cast(Mortal, env.worker).died_at}")
                 raise
     return calls
-
-
-async def _never(_: Call) -> None:
-    await asyncio.Event().wait()
 
 
 def deaths(calls: int) -> Iterator[tuple[int, Moment]]:

@@ -12,21 +12,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 from unittest import mock
 
 from engine import Deferred, Workflow
 from engine.boundary.status import Status
 from engine.core.run import Run
 from engine.store.documents import Chunk, Document, Execution
-from engine.store.wrapper import Call, WatchedStore
+from engine.store.wrapper import Call
 from engine.testing import Environment
 from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
+from tests.support.mortal import Death, dying_store
 from tests.support.steps import journal
 
-Moment = Literal["before", "after"]
-Death = tuple[int, Moment]
-"""The number of the store call that a process dies in, and on which side of its effect."""
 Signal = Callable[[Environment, str], Awaitable[None]]
 Asked = list[list[tuple[str, str, str]]]
 """Steps (kind, id, digest) asked for at the beginning, and after each event."""
@@ -97,7 +95,7 @@ async def play(scenario: Scenario, deaths: Sequence[Death] = ()) -> Witness:
         died: list[Death] = []
         calls: list[Call] = []
         for death in [*deaths, None]:
-            store, dead = _mortal_store(env, death)
+            store, dead = dying_store(env.store.inner, death, _record)
             env.worker = env.new_worker(store)
             living, dying = asyncio.create_task(_live(env, id, signals)), asyncio.create_task(dead.wait())
             await asyncio.wait([living, dying], return_when=asyncio.FIRST_COMPLETED)
@@ -192,6 +190,10 @@ def _begun(witness: Witness) -> Run:
     return run
 
 
+def _record(chunk: Chunk) -> None:
+    journal.record(event.step for event in chunk.decoded() if isinstance(event, StepResolved))
+
+
 def _newly_asked(run: Run, seen: set[Any]) -> list[tuple[str, str, str]]:
     return [(step.kind, step.id, step.digest) for step in run.open_steps() if step.key not in seen]
 
@@ -204,26 +206,6 @@ def _what(event: Event) -> tuple[Any, ...]:
             return event.kind, step, digest, attempt
         case _:
             return (event.kind,)
-
-
-def _mortal_store(env: Environment, death: Death | None) -> tuple[WatchedStore, asyncio.Event]:
-    died = asyncio.Event()
-
-    async def dies(call: Call, moment: Moment) -> None:
-        if died.is_set() or (call.number, moment) == death:
-            died.set()
-            await asyncio.Event().wait()
-
-    async def before(call: Call) -> None:
-        await dies(call, "before")
-
-    async def after(call: Call) -> None:
-        for chunk in call.arguments:
-            if isinstance(chunk, Chunk):
-                journal.record(e.step for e in chunk.decoded() if isinstance(e, StepResolved))
-        await dies(call, "after")
-
-    return WatchedStore(env.store.inner, before, after), died
 
 
 async def _live(env: Environment, id: str, signals: list[Signal]) -> None:

@@ -213,7 +213,8 @@ async def test_newest_first_once_each_at_every_crash(how: str) -> None:
         assert status.error is None or status.error.type == ("TimeoutError" if how == "time limit" else "Declined")
         undone = [] if how == "success" else UNDONE
         assert list(dict.fromkeys(journal.effects)) == ["a", "b", "c", *undone, f"end {kind}"]
-        never_died = not isinstance(env.worker, Mortal) or env.worker.died_at is None
+        worker: object = env.worker
+        never_died = not isinstance(worker, Mortal) or worker.died_at is None
         assert len(journal.effects) <= 4 + len(undone) + (0 if never_died else 1)
         await assert_at_rest(env)
 

@@ -19,6 +19,7 @@ from engine.core.discovery import reach
 from engine.core.registry import Registry
 from engine.store.sqlite.store import SqliteStore
 from engine.testing import Environment, survives
+from tests.support.crashes import echo
 
 App = Callable[..., ModuleType]
 
@@ -587,3 +588,9 @@ async def test_a_workflow_called_outside_of_one_is_refused() -> None:
         await calls_a_workflow()
     with pytest.raises(RuntimeError, match="only be awaited in a workflow"):
         await votes.function()
+
+
+def test_a_runtime_refuses_a_bad_declaration() -> None:
+    """M3: the app must not start with a workflow that can't be run."""
+    with pytest.raises(TypeError, match="list of workflows takes functions decorated"):
+        Runtime([echo], lambda: None)  # type: ignore[list-item, arg-type, return-value]

@@ -58,7 +58,9 @@ async def test_the_code_and_the_status_have_the_reason_of_the_first_interrupt() 
         assert (ended.outcome, ended.interrupt_reason) == ("interrupted", "the customer called")
         assert seen == ["the customer called", "undone: the customer called"]
         recording = await export(env.store, handle.execution_id)
-    assert replay(recording, [watches]).outcome.kind == "interrupted"
+    outcome = replay(recording, [watches]).outcome
+    assert outcome is not None
+    assert outcome.kind == "interrupted"
 
 
 async def test_an_interrupt_without_a_reason_has_a_message_all_the_same() -> None:
