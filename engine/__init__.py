@@ -33,7 +33,7 @@ from engine.ground.errors import (
 from engine.ground.settings import Settings
 from engine.store.base import Filter
 from engine.values.error_records import ErrorRecord
-from engine.values.failures import ChildStopped, Failure
+from engine.values.failures import ChildStopped, CircularWait, Failure
 from engine.values.outcome import Outcome
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "AlreadyResolved",
     "Channel",
     "ChildStopped",
+    "CircularWait",
     "Client",
     "ClientError",
     "Deferred",

@@ -6,6 +6,8 @@ Rules:
 2. A finished child owes its exit to every parent that waits. Until they have it, it keeps a `dueAt`: its own exec
    document is the outbox. The exit is created in the parent's partition: delivering it again changes nothing.
 3. A child that runs already, or has ended, is attached to. Only the parent that created it interrupts it.
+4. Who attaches writes its wait first, and then looks whether that closes a circle (`circles.py`). If it does, the wait
+   is taken back. A parent that gives a wait up takes it back as well: `parents` holds those that wait.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import contextlib
 from datetime import datetime
 
 from engine.core.steps import ChildStep
+from engine.driving.circles import find_circle
 from engine.ground import telemetry
 from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
@@ -22,7 +25,7 @@ from engine.store import transitions
 from engine.store.base import MAX_READS, Store, wait_for_replica
 from engine.store.documents import INPUT, OUTPUT, Execution, InboxItem, Large, Parent, is_large, new_run_id
 from engine.values.error_records import ErrorRecord, record
-from engine.values.failures import ChildStopped
+from engine.values.failures import ChildStopped, CircularWait
 from engine.values.logic_flags import CURRENT
 
 
@@ -73,20 +76,31 @@ async def begin_child(
             if child.is_complete:
                 return await _exit(store, clock, child, waiting)
             if waiting not in child.parents:
-                await store.replace(transitions.attach(waiting, now).apply(child))
-            return None
+                child = await store.replace(transitions.attach(waiting, now).apply(child))
+            if child.creator == parent.execution_id:
+                return None  # it was created here, by a driver before: who creates a child closes no circle
+            circle = await find_circle(store, parent, child)
+            if not circle:
+                return None
+            await _detach(store, clock, step.execution_id, waiting)
+            return _refused(step, parent, circle, now)
 
 
-async def drop_child(store: Store, clock: Clock, settings: Settings, parent: Execution, step: ChildStep) -> None:
-    """Interrupt a child that its parent no longer waits for, if this parent created it. One that isn't there is created
-    as terminated, if it is the step's own: a driver that stood still as it was about to create it finds it over. Raises
-    StoreError."""
+async def drop_child(
+    store: Store, clock: Clock, settings: Settings, parent: Execution, step: ChildStep, interrupts: bool
+) -> None:
+    """Take back the wait of a parent for its child. `interrupts`: and interrupt the child, if this parent created it.
+    One that isn't there is created as terminated, if it is the step's own: a driver that stood still as it was about to
+    create it finds it over. Raises StoreError."""
+    waiting = Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id)
     while True:
         with contextlib.suppress(Missing):
             child = await store.read(step.execution_id)
-            if child.creator == parent.execution_id:
+            if interrupts and child.creator == parent.execution_id:
                 reason = f"its parent {parent.execution_id} no longer waits for it"
-                await store.interrupt(step.execution_id, clock.now(), reason)
+                child = await store.interrupt(step.execution_id, clock.now(), reason)
+            if waiting in child.parents:
+                await _detach(store, clock, step.execution_id, waiting)
             return
         if not step.is_own:
             return
@@ -94,6 +108,15 @@ async def drop_child(store: Store, clock: Clock, settings: Settings, parent: Exe
         never, _ = new_execution(step, parent, now, settings)
         with contextlib.suppress(Taken):
             await store.create(transitions.terminate(now).apply(never.model_copy(update={"parents": ()})))
+            return
+
+
+async def _detach(store: Store, clock: Clock, execution_id: str, waiting: Parent) -> None:
+    while True:
+        with contextlib.suppress(Conflict):
+            child = await store.read(execution_id)
+            if not child.is_complete and waiting in child.parents:
+                await store.replace(transitions.detach(waiting, clock.now()).apply(child))
             return
 
 
@@ -135,6 +158,11 @@ async def _output(store: Store, clock: Clock, child: Execution) -> str:
 def _stopped(child: Execution) -> ErrorRecord:
     failure = ChildStopped(workflow=child.workflow, execution_id=child.execution_id, outcome=str(child.outcome))
     return record(failure).model_copy(update={"cause": child.error})
+
+
+def _refused(step: ChildStep, parent: Execution, circle: tuple[str, ...], now: datetime) -> InboxItem:
+    error = record(CircularWait(circle=circle))
+    return InboxItem.of("child", parent.execution_id, step.id, now, error=error, run_id=parent.run_id)
 
 
 def _started(step: ChildStep, parent: Execution, now: datetime) -> InboxItem:

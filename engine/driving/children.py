@@ -47,7 +47,8 @@ class Children:
         self._waiting: dict[str, ChildStep] = {}
         self._crossing: dict[str, asyncio.Task[None]] = {}
         self._begun: deque[ChildStep] = deque()
-        self._dropped: list[ChildStep] = []
+        self._dropped: list[tuple[ChildStep, bool]] = []
+        """Each with whether it is to be interrupted."""
 
     @property
     def are_crossing(self) -> bool:
@@ -80,20 +81,21 @@ class Children:
         """One that has begun and is waited for."""
         return self._begun.popleft() if self._begun else None
 
-    def drop(self, step: ChildStep, open: Mapping[str, ChildStep], lives_on: bool) -> None:
-        """A child that the workflow gave up: it is to be interrupted, unless another step waits for it.
-        `lives_on`: it has ended, or outlives its parent."""
+    def drop(self, step: ChildStep, open: Mapping[str, ChildStep], outlives: bool) -> None:
+        """A child that the workflow gave up and that has not ended. The wait for it is to be taken back. It is to be
+        interrupted, unless another step waits for it or it `outlives` its parent."""
         self._waiting.pop(step.id, None)
         if self._is_first and step.id not in self._asked_for:
             return
         is_waited_for = any(other.execution_id == step.execution_id for other in open.values())
-        if not lives_on and not is_waited_for:
-            self._dropped.append(step)
+        interrupts = not outlives and not is_waited_for
+        if interrupts or step.waits:
+            self._dropped.append((step, interrupts))
 
     def interrupt_dropped(self) -> None:
         """Interrupt those that were dropped, now that the events that dropped them are recorded."""
-        for step in self._dropped:
-            drop = self._drop(step, self._crossing.get(step.id))
+        for step, interrupts in self._dropped:
+            drop = self._drop(step, interrupts, self._crossing.get(step.id))
             self._crossing[f"{step.id} dropped"] = asyncio.create_task(drop)
         self._dropped.clear()
 
@@ -117,12 +119,12 @@ class Children:
             self._crossing.pop(step.id, None)
             self._changed.set()
 
-    async def _drop(self, step: ChildStep, begin: asyncio.Task[None] | None) -> None:
+    async def _drop(self, step: ChildStep, interrupts: bool, begin: asyncio.Task[None] | None) -> None:
         resources = self._resources
         try:
             if begin is not None:
                 await asyncio.wait([begin])
-            await drop_child(resources.store, resources.clock, resources.settings, self._parent, step)
+            await drop_child(resources.store, resources.clock, resources.settings, self._parent, step, interrupts)
         except Exception as error:  # noqa: BLE001 - the driver raises it
             self.error = error
         finally:

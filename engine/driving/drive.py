@@ -284,10 +284,12 @@ class Drive:
         for step in run.steps.children.values():
             if step.id not in self._ended:
                 self._ended.add(step.id)
-                self._drop_child(step, {}, run.steps.outlives(step))
+                if not run.steps.outlives(step):
+                    self._drop_child(step, {}, outlives=False)
 
     def _drop_child(self, step: ChildStep, open: Mapping[str, ChildStep], outlives: bool) -> None:
-        self._children.drop(step, open, lives_on=outlives or self._exit_of(step) is not None)
+        if self._exit_of(step) is None:
+            self._children.drop(step, open, outlives)
 
     def _exit_of(self, step: ChildStep) -> InboxItem | None:
         """How a child ended, if that is known."""

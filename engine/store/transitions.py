@@ -15,6 +15,8 @@ read, and is written under the etag of that version.
 | terminate         | running                       | the outside | as complete; wake + 1 |
 | resume            | running, suspended            | the outside | suspended, cause, claims, dueAt; wake + 1 |
 | attach            | running                       | a parent    | parents |
+| detach            | running                       | a parent    | parents |
+| confirm           | running                       | a parent    | nothing |
 | mark as notified  | complete, its parents lack it | anybody     | parentsNotified, dueAt |
 | add an inbox item | running                       | a patch     | dueAt; wake + 1, inboxCount + 1 |
 | interrupt         | running, not interrupted yet  | a patch     | interrupted, interruptReason, dueAt; wake + 1 |
@@ -27,7 +29,7 @@ Rules:
 4. Whoever lets go (suspend, release, complete) clears worker, lease and claims. A driver that could not seal the
    history leaves its token in `worker`, without a lease, so that the next claim seals.
 5. Each transition sets `updatedAt` to the time of the one who makes it, and `writeId` to a fresh id. The mark for a
-   purge keeps `updatedAt`: nothing has happened to the execution.
+   purge and the confirmation keep `updatedAt`: nothing has happened to the execution.
 6. `dueAt` says when somebody has to look next. While a driver holds the execution, that is the end of the lease.
 """
 
@@ -210,6 +212,20 @@ def attach(parent: Parent, now: datetime) -> Replacement:
         return {"parents": (*execution.parents, parent)}
 
     return Replacement("attach to it", IS_RUNNING, {"updated_at": now}, derived=derived)
+
+
+def detach(parent: Parent, now: datetime) -> Replacement:
+    """That parent no longer waits for its end."""
+
+    def derived(execution: Execution) -> Fields:
+        return {"parents": tuple(one for one in execution.parents if one != parent)}
+
+    return Replacement("detach from it", IS_RUNNING, {"updated_at": now}, derived=derived)
+
+
+def confirm() -> Replacement:
+    """Change nothing: a version of which this write succeeds was the newest one when it was written."""
+    return Replacement("confirm it", IS_RUNNING)
 
 
 def mark_as_notified(now: datetime) -> Replacement:

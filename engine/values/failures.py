@@ -94,6 +94,13 @@ def check_fields(kind: type[Failure]) -> None:
     kind._fields_codec()
 
 
+class CircularWait(Failure):
+    """The call would wait for an execution that waits, directly or through others, for the caller: both would wait for
+    ever. `circle` names each execution as "workflow id", from the caller round to the caller again."""
+
+    circle: tuple[str, ...]
+
+
 class ChildStopped(Failure):
     """A child workflow was interrupted or terminated: it has no result."""
 

@@ -25,7 +25,11 @@ OUTCOME = {
 }
 LETTING_GO = {"worker", "lease_expires_at", "claims", "cause"}
 
-STAYS = {"mark for purge": {"updated_at"}, "terminate": {"completed_result", "error", "compensation_errors"}}
+STAYS = {
+    "mark for purge": {"updated_at"},
+    "confirm": {"updated_at"},
+    "terminate": {"completed_result", "error", "compensation_errors"},
+}
 """Fields that are written as they were: a running execution has no result yet."""
 
 TRANSITIONS: dict[str, Transition] = {
@@ -38,6 +42,8 @@ TRANSITIONS: dict[str, Transition] = {
     "terminate": transitions.terminate(T),
     "resume": transitions.resume(T),
     "attach": transitions.attach(PARENT, T),
+    "detach": transitions.detach(PARENT, T),
+    "confirm": transitions.confirm(),
     "mark as notified": transitions.mark_as_notified(T),
     "add an inbox item": transitions.add_inbox_item(T),
     "interrupt": transitions.interrupt(T, "late"),
@@ -66,7 +72,7 @@ def _written(text: str) -> set[str]:
     fields = OUTCOME | {"status"} | LETTING_GO if "outcome" in text or "as complete" in text else set[str]()
     for word in text.replace(";", ",").split(","):
         name = word.split()[0] if word.split() else ""
-        if name in ("status", "outcome", "as"):
+        if name in ("status", "outcome", "as", "nothing"):
             continue
         fields.add(NAMES.get(name, to_snake(name)))
     return fields
@@ -105,7 +111,7 @@ def test_a_transition_is_allowed_where_the_table_says_and_writes_what_it_says(na
         after = transition.apply(execution)
         changed = {one for one in Execution.model_fields if getattr(after, one) != getattr(execution, one)}
         assert changed <= may_write, execution
-        assert after.updated_at == (execution.updated_at if name == "mark for purge" else T)
+        assert after.updated_at == (execution.updated_at if name in ("mark for purge", "confirm") else T)
         assert after.write_id not in ("", execution.write_id)
         seen |= changed
     assert seen >= may_write - STAYS.get(name, set())

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 from engine.core.run import Run
-from engine.driving import children
+from engine.driving import child_requests, children
 from engine.driving.claim import Claim
 from engine.driving.drive import Drive
 from engine.driving.lease import Lease, LeaseLost
@@ -207,6 +207,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "any transition is allowed": _no_guards_in_the_table,
     "a child's end is not owed": _child_without_outbox,
     "a child that was given up isn't told": lambda: mock.patch.object(children, "drop_child", mock.AsyncMock()),
+    "nobody looks for a circle of waits": lambda: mock.patch.object(
+        child_requests, "find_circle", mock.AsyncMock(return_value=())
+    ),
     "a takeover seals without a look at the clock": _no_clock_before_the_seal,
     "a lease is counted from the answer": _counted_from_the_answer,
     "no look at the clock before activities start": _no_clock_before_activities,
