@@ -92,7 +92,7 @@ def test_the_address_and_the_key(tmp_path: Path, app: Address) -> None:
     assert f"API=https://{azure_tools.APP}.azurewebsites.net/api" in commands.replace("//APP.", f"//{azure_tools.APP}.")
     shown = run(re.sub(r"^API=.*$", f"API={app.url}", commands, flags=re.MULTILINE), tmp_path, app)
     assert [json.loads(line) for line in shown.splitlines()] == [
-        {"status": "ok", "overdueSeconds": 0, "stuck": {}, "leftAlone": {}},
+        {"status": "ok", "overdueSeconds": 0, "stuck": {}, "leftAlone": {}, "unreadable": {}},
         {"executions": []},
     ]
 
