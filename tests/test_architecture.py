@@ -92,6 +92,7 @@ MAY_USE: dict[str, set[str]] = {
     "engine/driving/watchdog.py": {"asyncio", "logging", "sys", "threading", "time"},
     "engine/guard": {"sys"},
     "engine/boundary/functions.py": {"azure", "logging", "os"},
+    "engine/boundary/stopping.py": {"asyncio", "logging", "os", "signal", "threading"},
     "engine/boundary": {"pydantic", "asyncio", "logging", "urllib", "uuid"},
     "engine/testing": {"asyncio", "pathlib", "sys"},
     "engine/cli": {"pathlib", "shutil", "typer", "urllib"},

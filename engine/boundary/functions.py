@@ -40,7 +40,9 @@ def blueprint(runtime: Runtime) -> func.Blueprint:
     """All triggers of the engine, bound to `runtime`.
 
     The app's module has to keep the runtime under the name `runtime`: the local host reads the change feed from it.
+    The runtime closes by itself when the platform ends the process.
     """
+    runtime.stops_on_sigterm = True
     _keep_warnings()
     triggers = _Triggers(runtime) if runtime.settings.sign_in else func.Blueprint()  # type: ignore[no-untyped-call]
     _add_executions(triggers, runtime)

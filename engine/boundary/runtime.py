@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.boundary.callers import Permits
 from engine.boundary.client import Client
+from engine.boundary.stopping import stop_on_sigterm
 from engine.core.declarations import Workflow
 from engine.core.registry import Declaration, Registry
 from engine.driving.worker import Worker
@@ -52,6 +53,8 @@ class Runtime:
         self.clock = clock or SystemClock()
         self._parts: tuple[Store, Worker, Client] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.stops_on_sigterm = False
+        """Whether the runtime closes by itself when the process gets SIGTERM. To be set before its first use."""
 
     @classmethod
     def from_environment(
@@ -110,6 +113,8 @@ class Runtime:
             worker = Worker(store, self.registry, self.settings, self.clock)
             self._parts = store, worker, Client(store, self.registry, self.settings, self.clock, worker)
             self._loop = loop
+            if self.stops_on_sigterm:
+                stop_on_sigterm(self, loop)
         return self._parts
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.deploy.worker_library.host import WorkerHost
 
 LEAST = (3, 13)
-collect_ignore = [] if sys.version_info >= LEAST else ["test_worker.py", "test_failures.py"]
+collect_ignore = [] if sys.version_info >= LEAST else ["test_worker.py", "test_failures.py", "test_stopping.py"]
 
 
 @pytest.fixture
