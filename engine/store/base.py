@@ -23,14 +23,25 @@ from typing import Any, Protocol, TypeVar
 from engine.ground.clock import Clock
 from engine.ground.errors import DecodingError, Unreadable
 from engine.store.conditions import Condition
-from engine.store.documents import EXEC, INPUT, OUTPUT, Chunk, Document, Execution, InboxItem, Large, Record
+from engine.store.documents import (
+    CHUNK,
+    EXEC,
+    INBOX,
+    INPUT,
+    OUTPUT,
+    Chunk,
+    Document,
+    Execution,
+    InboxItem,
+    Large,
+    Record,
+)
 from engine.store.feed import ChangeFeed
 
 R = TypeVar("R", bound=Record)
 
 MAX_READS = 6
 """Reads that may lack a document which is known to exist, before the document counts as deleted."""
-_INBOX = ("deferred::", "child::", "channel::")
 
 
 @dataclass(frozen=True)
@@ -166,8 +177,8 @@ def sort_documents(documents: Iterable[Document], unreadable: Mapping[str, str] 
         except DecodingError as error:
             problems[id] = str(error)
 
-    chunks = [chunk for id in by_id if id.startswith("history::") for chunk in read(Chunk, id)]
-    inbox = [item for id in by_id if id.startswith(_INBOX) for item in read(InboxItem, id)]
+    chunks = [chunk for id in by_id if id.startswith(CHUNK) for chunk in read(Chunk, id)]
+    inbox = [item for id in by_id if id.startswith(INBOX) for item in read(InboxItem, id)]
     input = next(read(Large, INPUT), None) if INPUT in by_id else None
     output = next(read(Large, OUTPUT), None) if OUTPUT in by_id else None
     return Loaded(sorted(chunks, key=lambda chunk: chunk.number), inbox, input, output, problems)

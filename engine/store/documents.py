@@ -43,6 +43,10 @@ SCHEMA = 1
 EXEC = "exec"
 INPUT = "input"
 OUTPUT = "output"
+CHUNK = "history::"
+"""What the ids of chunks begin with."""
+INBOX = ("deferred::", "child::", "channel::")
+"""What the ids of inbox documents begin with."""
 INLINE_BYTES = 4_096
 """Payloads and results above this many characters get a document of their own: `exec` is rewritten often."""
 MAX_ID_BYTES = 1_023

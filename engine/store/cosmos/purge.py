@@ -1,15 +1,20 @@
 """Deleting an execution, whose documents may be more than one transaction takes.
 
-1. The first request marks the exec document under its etag, and makes it due: from here on nobody else writes it, and a
-   purge that dies half way is finished by the sweep.
-2. Only then the documents are listed, in the session of that write: what was written before it is on the list.
-3. Each batch of deletions also holds a change of the exec document under its etag. So no batch can meet the documents
+1. Most executions go with one transaction, under the etag of the exec document: all of them or nothing. What is listed
+   before it must hold every document that the exec document counts. Nobody adds to an execution that has ended.
+2. One that was terminated may have a driver still, whose chunks nobody counts. It takes the long way, and so does one
+   that is too long for a transaction, or whose documents a lagging replica hides. Its first request marks the exec
+   document under its etag, and makes it due: from here on nobody else writes it, and a purge that dies half way is
+   finished by the sweep.
+3. Only then the documents are listed, in the session of that write: what was written before it is on the list.
+4. Each batch of deletions also holds a change of the exec document under its etag. So no batch can meet the documents
    of an execution that was purged and started again meanwhile. The exec document goes last.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from engine.ground.errors import Conflict, Missing, Unavailable
@@ -18,7 +23,7 @@ from engine.store.cosmos import patches
 from engine.store.cosmos.items import NO_ETAG, Items, Operation
 from engine.store.cosmos.query import ALL_IDS
 from engine.store.cosmos.schema import MAX_BATCH_OPERATIONS
-from engine.store.documents import EXEC, Document, Execution
+from engine.store.documents import CHUNK, EXEC, INBOX, INPUT, OUTPUT, Document, Execution
 
 LISTS = 5
 """Times that the documents are listed, should a list name what is gone."""
@@ -32,17 +37,31 @@ class Purge:
 
     items: Items
     execution_id: str
+    run_id: str | None
     etag: str
 
     @classmethod
     async def run(cls, items: Items, execution: Execution) -> None:
         """Delete all documents of a complete execution. Raises Conflict, Missing."""
-        purge = cls(items, execution.execution_id, execution.etag or NO_ETAG)
+        purge = cls(items, execution.execution_id, execution.run_id, execution.etag or NO_ETAG)
+        if execution.is_complete and execution.outcome != "terminated" and await purge._delete_at_once(execution):
+            return
         await purge._mark(transitions.mark_for_purge(execution))
         for _ in range(LISTS):
             if await purge._delete_all():
                 return
         raise Unavailable(f"execution {execution.execution_id} can't be purged: its documents can't be listed")
+
+    async def _delete_at_once(self, execution: Execution) -> bool:
+        """False if one transaction can't be trusted with all of it."""
+        ids = await self._list()
+        others = [id for id in ids if id != EXEC]
+        if len(ids) == len(others) or len(others) > _GROUP or not _are_whole(others, execution):
+            return False
+        try:
+            return await self._delete_last(others)
+        except Conflict:
+            raise Conflict(f"execution {self.execution_id} changed since it was read") from None
 
     async def _mark(self, mark: transitions.Patch) -> None:
         write_id = uuid.uuid4().hex
@@ -60,8 +79,7 @@ class Purge:
 
     async def _delete_all(self) -> bool:
         """False if the list of documents turned out to be old."""
-        ids = await self.items.query("purge", self.execution_id, ALL_IDS)
-        others = sorted(id for id in ids if id != EXEC)
+        others = [id for id in await self._list() if id != EXEC]
         # One operation of each batch is for the exec document.
         while len(others) > _GROUP:
             if not await self._delete(others[:_GROUP]):
@@ -92,10 +110,23 @@ class Purge:
             await self.items.batch("purge", self.execution_id, [last, *map(Operation.delete, ids)])
         except Missing:
             found = await self._exec()
-            if found is not None and found["_etag"] == self.etag:
+            if found is not None and (found["_etag"] == self.etag or found.get("runId") == self.run_id):
                 return False
             # Gone with this very batch, whose answer was lost, or with another purge's: purged it is.
         return True
 
+    async def _list(self) -> list[str]:
+        """The ids of all documents."""
+        return sorted(await self.items.query("purge", self.execution_id, ALL_IDS))
+
     async def _exec(self) -> Document | None:
         return await self.items.find("read back", self.execution_id, EXEC)
+
+
+def _are_whole(ids: Collection[str], execution: Execution) -> bool:
+    """Whether these are at least the documents that the exec document counts."""
+    chunks = sum(1 for id in ids if id.startswith(CHUNK))
+    items = sum(1 for id in ids if id.startswith(INBOX))
+    has_input = execution.payload is not None or INPUT in ids
+    has_output = execution.outcome != "completed" or execution.completed_result is not None or OUTPUT in ids
+    return chunks >= execution.history_length and items >= execution.inbox_count and has_input and has_output

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine.ground.errors import Conflict, Taken, Unavailable
+from engine.store import transitions
 from engine.store.cosmos.resend import ATTEMPTS, BUDGET, FIRST, LONGEST
 from engine.store.cosmos.store import CosmosStore
 from engine.store.documents import Execution, Large
@@ -42,6 +43,12 @@ async def ended(store: CosmosStore) -> Execution:
     return await store.commit(completed(await created(store)), chunk())
 
 
+async def terminated(store: CosmosStore) -> Execution:
+    now = await created(store)
+    await store.append(chunk())
+    return await store.replace(transitions.terminate(NOW).apply(now))
+
+
 WRITES = [
     Write("create", "item", "create", nothing, lambda store, _: store.create(execution())),
     Write(
@@ -58,7 +65,7 @@ WRITES = [
     Write("commit", "batch", "batch", created, lambda store, now: store.commit(completed(now), chunk())),
     Write("signal", "batch", "batch", created, lambda store, _: store.signal(item(), NOW)),
     Write("interrupt", "item", "patch", created, lambda store, now: store.interrupt(now.execution_id, NOW)),
-    Write("mark for purge", "item", "patch", ended, lambda store, now: store.purge(now)),
+    Write("mark for purge", "item", "patch", terminated, lambda store, now: store.purge(now)),
     Write("purge", "batch", "batch", ended, lambda store, now: store.purge(now)),
 ]
 FAULTS = {

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from engine.ground.errors import Missing, Taken, TooLarge, Unavailable
+from engine.ground.errors import Conflict, Missing, Taken, TooLarge, Unavailable
+from engine.store import transitions
 from engine.store.base import Filter
+from engine.store.cosmos.items import Items, Operation
 from engine.store.cosmos.schema import MAX_DOCUMENT_BYTES
 from engine.store.cosmos.store import CosmosStore
 from engine.store.cosmos.usage import METADATA, Usage
@@ -47,7 +49,7 @@ async def test_each_call_is_one_request(store: CosmosStore, double: CosmosDouble
     now = await store.commit(completed(now), chunk(1), Large(id="output", execution_id=ID, value="1"))
     assert requests(double) == ["batch"]
     await store.purge(now)
-    assert requests(double) == ["item patch", "query", "batch"]
+    assert requests(double) == ["query", "batch"]
     await store.create(execution(), Large(id="input", execution_id=ID, value="1"))
     assert requests(double) == ["batch"]
 
@@ -280,6 +282,64 @@ async def test_a_purge_of_any_length(store: CosmosStore, container: Container, c
     assert [document["executionId"] for document in container.documents()] == [execution(2).execution_id]
     with pytest.raises(Missing):
         await store.purge(now)
+
+
+async def test_what_was_terminated_or_is_not_listed_whole_is_marked_first(
+    store: CosmosStore, double: CosmosDouble, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that lives on may append what nobody counts; a replica may hide what is counted. Then the list that
+    counts is the one after the mark."""
+    now = await store.create(execution())
+    await store.append(chunk())
+    now = await store.replace(transitions.terminate(NOW).apply(now))
+    requests(double)
+    await store.purge(now)
+    assert requests(double) == ["item patch", "query", "batch"]
+    assert container.documents() == []
+
+    ended = completed(await store.create(execution())).model_copy(update={"history_length": 1})
+    now = await store.commit(ended, chunk())
+    query, lists = Items.query, 0
+
+    async def lagging(self: Items, operation: str, execution_id: str, text: str, **more: Any) -> list[Any]:
+        nonlocal lists
+        lists += 1
+        found = await query(self, operation, execution_id, text, **more)
+        return [id for id in found if id != chunk().id] if lists == 1 else found
+
+    monkeypatch.setattr(Items, "query", lagging)
+    requests(double)
+    await store.purge(now)
+    assert requests(double) == ["query", "item patch", "query", "batch"]
+    assert container.documents() == []
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_what_changed_after_it_was_listed_is_not_said_to_be_purged(
+    store: CosmosStore, new_store: Callable[..., CosmosStore], double: CosmosDouble, container: Container, is_late: bool
+) -> None:
+    """A document of the list is gone when the transaction comes; the exec document changes before it, or before it is
+    read back."""
+    now = await store.commit(completed(await store.create(execution(run_id="1"))), chunk())
+    other = new_store()
+    await other.read(ID)
+
+    async def drop() -> None:
+        await other._items.batch("drop", ID, [Operation.delete(chunk().id)])
+
+    async def change() -> None:
+        await other.replace(await other.read(ID))
+
+    double.faults.add(Call(lambda _: drop()), kind="batch")
+    if is_late:
+        double.faults.add(Call(lambda _: change()), operation="read")
+    else:
+        double.faults.add(Call(lambda _: change()), kind="batch")
+    with pytest.raises(Conflict):
+        await store.purge(now)
+    assert [document["id"] for document in container.documents()] == ["exec"]
+    await store.purge(await store.read(ID))
+    assert container.documents() == []
 
 
 async def test_a_purge_that_dies_half_way_is_due(
