@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from collections.abc import Awaitable, Callable
@@ -13,6 +14,7 @@ from typing import Any
 from engine import Handle, activity, workflow
 from engine.ground.names import execution_id
 from engine.ground.settings import Settings
+from engine.store.base import Filter
 from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.store import CosmosStore
 from engine.testing import Environment
@@ -61,6 +63,20 @@ async def ten(text: str) -> str:
     for _ in range(10):
         text = await step(text)
     return text
+
+
+@workflow(name="costs_five")
+async def five(text: str) -> str:
+    """Five steps, one after the other."""
+    for _ in range(5):
+        text = await step(text)
+    return text
+
+
+@workflow(name="costs_five_at_once")
+async def five_at_once(text: str) -> list[str]:
+    """Five steps at once."""
+    return await asyncio.gather(*(step(text) for _ in range(5)))
 
 
 async def _driven(env: Environment, handle: Handle[Any]) -> None:
@@ -121,6 +137,24 @@ async def retention_ends(env: Environment) -> None:
     assert await env.worker.sweep() == 1
 
 
+async def five_steps(env: Environment) -> None:
+    """Start to end."""
+    await _driven(env, await env.client.start(five, "x"))
+
+
+async def five_steps_at_once(env: Environment) -> None:
+    """Start to end."""
+    await _driven(env, await env.client.start(five_at_once, "x"))
+
+
+async def deletion(env: Environment) -> None:
+    """The one execution that there is, read before."""
+    usage = env.store.inner.usage  # type: ignore[attr-defined]
+    (execution,) = (await env.store.list(Filter(), 1)).executions
+    usage.clear()
+    await env.store.purge(execution)
+
+
 async def sweep(env: Environment) -> None:
     """Nothing is due."""
     await env.worker.sweep()
@@ -162,7 +196,7 @@ async def count(story: Story, before: Story | None = None) -> Cost:
     async with CosmosDouble() as double:
         container = set_up(double)
         store = CosmosStore(CosmosAccount(double.endpoint, double.key))
-        async with Environment([fulfil, one, ten], store, SETTINGS) as env:
+        async with Environment([fulfil, one, ten, five, five_at_once], store, SETTINGS) as env:
             await sweep(env)  # the first request of a process asks for more
             if before is not None:
                 await before(env)

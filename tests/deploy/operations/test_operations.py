@@ -31,6 +31,8 @@ STORIES: dict[str, tuple[Story, Story | None]] = {
     "the example's order: two steps, an approval, two parcels": (costs.order, None),
     "the same, expired: two steps, a timer after a day, a refund": (costs.expired_order, None),
     "deleting the order after 30 days, with its sweep": (costs.retention_ends, costs.order),
+    "deleting five steps that ran at once": (costs.deletion, costs.five_steps_at_once),
+    "deleting five steps that ran one after the other": (costs.deletion, costs.five_steps),
     "starting it again": (costs.refused_start, costs.order),
     "asking how it stands": (costs.poll, costs.order),
     "a heartbeat, every 10 s of a step": (costs.heartbeat, costs.refused_start),
