@@ -13,7 +13,8 @@ from tests.support.faults import Process
 heartbeats_notes = Channel("heartbeats.notes", int)
 CALL = timedelta(milliseconds=50)
 """What each call of the store takes."""
-VALUES = 600
+LONGER_THAN_A_LEASE = 36_000
+"""In milliseconds."""
 
 
 @workflow
@@ -24,13 +25,13 @@ async def heartbeats_listens() -> int:
     return received
 
 
-@pytest.mark.parametrize("apart", [60, 80, 90, 100, 140])
+@pytest.mark.parametrize("apart", [60, 100, 140])
 async def test_a_stream_of_news_does_not_keep_the_heartbeat_back(apart: int) -> None:
     """Values come every so many milliseconds, for longer than a lease. The driver is told of each at once, and each
     makes another version of the exec document. Its lease never lapses, and all values are received."""
     async with Environment([heartbeats_listens]) as env:
         id = await env.start(heartbeats_listens)
-        process = Process(env)
+        process, values = Process(env), LONGER_THAN_A_LEASE // apart
         sent, due, lapsed = 0, env.clock.now(), list[str]()
 
         async def more(call: Call) -> None:
@@ -39,15 +40,15 @@ async def test_a_stream_of_news_does_not_keep_the_heartbeat_back(apart: int) -> 
             execution, now = await env.store.inner.read(id), env.clock.now()
             if execution.worker is not None and not execution.is_leased(now, env.settings.skew):
                 lapsed.append(f"before call {call.number}, {call.method}")
-            if now >= due and sent < VALUES:
+            if now >= due and sent < values:
                 due, sent = due + timedelta(milliseconds=apart), sent + 1
                 told = await env.client.send(id, heartbeats_notes, sent)
                 process.worker.notify(await env.store.inner.read(told.execution_id))
 
         process.store.before = more
-        while sent < VALUES:
+        while sent < values:
             await process.client.send(id, heartbeats_notes, sent := sent + 1)
             await (await process.drive(id))
         assert not lapsed
         await env.client.send(id, heartbeats_notes, 0)
-        assert (await env.finish(id)).value() == VALUES
+        assert (await env.finish(id)).value() == values

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -162,18 +162,6 @@ def test_a_loop_that_spins_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     loop.close()
 
 
-def test_an_exit_in_a_task_is_its_exception() -> None:
-    """SystemExit ends the task, not the host."""
-
-    async def exits() -> None:
-        sys.exit(3)
-
-    loop, _ = new_loop()
-    task = loop.create_task(exits())
-    loop.run_until_idle()
-    assert isinstance(task.exception(), SystemExit)
-
-
 REFUSED = sorted(
     name
     for name in dir(asyncio.AbstractEventLoop)
@@ -248,51 +236,3 @@ def test_close_drops_what_is_parked_at_once() -> None:
     assert owner.timers == []
     gc.collect()
     assert seen == [("left", True)] * 3
-
-
-def test_code_that_refuses_to_leave_is_left_behind() -> None:
-    """It answers each GeneratorExit with another await: it is set aside, and never woken."""
-    loop, _ = new_loop()
-    answers: list[str] = []
-
-    async def stubborn() -> None:
-        while True:
-            try:
-                await asyncio.get_running_loop().create_future()
-            except BaseException as error:
-                answers.append(type(error).__name__)
-
-    loop.create_task(stubborn())
-    loop.run_until_idle()
-    loop.close()
-    asked = len(answers)
-    assert set(answers) == {"GeneratorExit"}
-    gc.collect()
-    assert len(answers) == asked
-
-
-def test_a_generator_that_is_dropped_is_not_woken() -> None:
-    """Neither by this loop, nor by the host's hooks, nor when it is collected."""
-    woken: list[str] = []
-
-    async def letters() -> AsyncIterator[str]:
-        try:
-            yield "a"
-        finally:
-            woken.append("closed")
-            await asyncio.sleep(0)
-
-    async def body() -> str:
-        async for letter in letters():
-            return letter
-        return ""
-
-    async def host() -> str:
-        letter: str = run(body)
-        await asyncio.sleep(0)
-        gc.collect()
-        await asyncio.sleep(0)
-        return letter
-
-    assert asyncio.run(host()) == "a"
-    assert woken == []

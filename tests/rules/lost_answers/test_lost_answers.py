@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from datetime import timedelta
 
 import pytest
@@ -168,23 +167,3 @@ async def test_errors_of_the_store_reach_a_client_as_such() -> None:
         ):
             with pytest.raises(StoreError):
                 await ask
-
-
-@pytest.mark.parametrize("every", [3, 4])
-async def test_a_store_that_fails_regularly_is_got_through(every: int) -> None:
-    """L8: each third or fourth write of a driver fails, for ever; each drive gets one step further."""
-    seen.clear()
-    async with Environment([lost_everything, lost_child]) as env:
-        id = await env.start(lost_everything)
-        store = WatchedStore(env.store.inner)
-        turns = itertools.count()
-
-        async def lose(call: Call) -> None:
-            if call.method in ("append", "commit") and next(turns) % every == 0:
-                raise Unavailable("no answer")
-
-        store.before = lose
-        await _run_on(env, id, store)
-        assert (await env.status(id)).value() == EXPECTED
-        assert seen == []
-        await check_history(env, id)

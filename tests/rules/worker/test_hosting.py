@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
 
-from engine import Activity, ActivityError, Deferred, Retry, activity, workflow
+from engine import ActivityError, Deferred, Retry, activity, workflow
 from engine.testing import Environment, ManualClock
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.faults import Freezer, Process, nth, until
@@ -41,98 +41,74 @@ class Host:
         cls.loop = asyncio.get_running_loop()
 
 
-@activity(retry=ONCE_MORE)
-async def hosting_exits() -> str:
-    Host.runs += 1
-    sys.exit(3)
-
-
-@activity(retry=ONCE_MORE)
-def hosting_exits_in_a_thread() -> str:
-    Host.runs += 1
-    sys.exit(3)
-
-
-@activity(retry=ONCE_MORE)
-async def hosting_raises_base() -> str:
-    Host.runs += 1
-    raise Interrupt("^C")
-
-
-@activity(retry=ONCE_MORE)
-def hosting_raises_base_in_a_thread() -> str:
-    Host.runs += 1
-    raise Interrupt("^C")
-
-
-@activity(retry=ONCE_MORE)
-async def hosting_raises_cancelled() -> str:
-    Host.runs += 1
-    raise asyncio.CancelledError("by itself")
-
-
-@activity(retry=ONCE_MORE, timeout=timedelta(seconds=5))
-async def hosting_raises_cancelled_in_time() -> str:
-    Host.runs += 1
-    raise asyncio.CancelledError("by itself")
-
-
-@activity(retry=ONCE_MORE)
-async def hosting_cancels_itself() -> str:
-    Host.runs += 1
+async def _cancels_itself() -> None:
     task = asyncio.current_task()
     assert task is not None
     task.cancel("by itself")
     await asyncio.sleep(0)
-    return "never"
 
 
-@activity(retry=ONCE_MORE, timeout=timedelta(seconds=5))
-async def hosting_cancels_itself_in_time() -> str:
-    Host.runs += 1
-    task = asyncio.current_task()
-    assert task is not None
-    task.cancel("by itself")
-    await asyncio.sleep(0)
-    return "never"
+async def _raises(error: BaseException) -> None:
+    raise error
+
+
+ENDS: dict[str, tuple[Callable[[], Awaitable[None]], str]] = {
+    "exits": (lambda: _raises(SystemExit(3)), "SystemExit"),
+    "raises a BaseException": (lambda: _raises(Interrupt("^C")), "Interrupt"),
+    "raises CancelledError": (lambda: _raises(asyncio.CancelledError("by itself")), "CancelledError"),
+    "cancels itself": (_cancels_itself, "CancelledError"),
+    "stops its generator": (lambda: _raises(GeneratorExit("by itself")), "GeneratorExit"),
+}
+"""What an activity may do instead of returning, and the type of failure that becomes of it."""
 
 
 @activity(retry=ONCE_MORE)
-async def hosting_stops_its_generator() -> str:
+async def hosting_ends(how: str) -> None:
     Host.runs += 1
-    raise GeneratorExit("by itself")
+    await ENDS[how][0]()
 
 
-BAD_ENDS: list[tuple[Activity[..., str], str]] = [
-    (hosting_exits, "SystemExit"),
-    (hosting_exits_in_a_thread, "SystemExit"),
-    (hosting_raises_base, "Interrupt"),
-    (hosting_raises_base_in_a_thread, "Interrupt"),
-    (hosting_raises_cancelled, "CancelledError"),
-    (hosting_raises_cancelled_in_time, "CancelledError"),
-    (hosting_cancels_itself, "CancelledError"),
-    (hosting_cancels_itself_in_time, "CancelledError"),
-    (hosting_stops_its_generator, "GeneratorExit"),
-]
+@activity(retry=ONCE_MORE, timeout=timedelta(seconds=5))
+async def hosting_ends_in_time(how: str) -> None:
+    Host.runs += 1
+    await ENDS[how][0]()
+
+
+@activity(retry=ONCE_MORE)
+def hosting_ends_in_a_thread(how: str) -> None:
+    Host.runs += 1
+    raise SystemExit(3) if how == "exits" else Interrupt("^C")
+
+
+PLACES: dict[str, Callable[[str], Awaitable[None]]] = {
+    "on the loop": hosting_ends,
+    "under a timeout": hosting_ends_in_time,
+    "in a thread": hosting_ends_in_a_thread,
+}
 
 
 @workflow
-async def hosting_calls(which: int) -> list[str]:
+async def hosting_calls(case: tuple[str, str]) -> list[str]:
+    place, how = case
     try:
-        return [await BAD_ENDS[which][0]()]
+        await PLACES[place](how)
+        return ["returned"]
     except ActivityError as error:
         return [error.type_name, await echo("after")]
 
 
-@pytest.mark.parametrize("which", range(len(BAD_ENDS)), ids=[one.name for one, _ in BAD_ENDS])
-async def test_whatever_an_activity_raises_is_that_steps_failure(which: int) -> None:
+@pytest.mark.parametrize(
+    ("place", "how"),
+    [(place, how) for place in PLACES for how in ENDS if place != "in a thread" or how in list(ENDS)[:2]],
+)
+async def test_whatever_an_activity_raises_is_that_steps_failure(place: str, how: str) -> None:
     """D5, M1: it is tried again as its retry says, the workflow can catch it, and neither driver nor host notice."""
     Host.reset()
     async with Environment([hosting_calls]) as env:
-        id = await env.start(hosting_calls, which)
+        id = await env.start(hosting_calls, (place, how))
         async with asyncio.timeout(20):  # a drive that waits for a task that is gone never ends
             status = await env.finish(id)
-        assert status.value() == [BAD_ENDS[which][1], "after"]
+        assert status.value() == [ENDS[how][1], "after"]
         assert Host.runs == 2
         assert not asyncio.current_task().cancelling()  # type: ignore[union-attr]
         await check_history(env, id)
