@@ -112,6 +112,7 @@ def describe(status: Status) -> dict[str, Any]:
         "cause": describe_error(status.cause),
         "error": describe_error(status.error),
         "compensationErrors": [describe_error(error) for error in status.compensation_errors] or None,
+        "leftovers": list(status.leftovers) or None,
         "unreadValues": status.unread_values or None,
         "tags": status.tags or None,
         "createdAt": isoformat(status.created_at),

@@ -25,6 +25,7 @@ class Status:
     result: JSON text, if the execution completed. `value()` reads it.
     error: the failure that the execution ended with.
     compensation_errors: the failures of compensations that ran afterwards.
+    leftovers: what the code left behind at its end: tasks that failed unseen, steps and tasks that never ended.
     unread_values: how many values of channels had arrived at the end and were never received.
     due_at: while suspended: when the engine looks at the execution again by itself.
     left_alone: why this app doesn't drive the execution: it lacks its workflow or version. None if it has them.
@@ -42,6 +43,7 @@ class Status:
     result: str | None
     error: ErrorRecord | None
     compensation_errors: tuple[ErrorRecord, ...]
+    leftovers: tuple[str, ...]
     unread_values: int
     tags: Mapping[str, str]
     created_at: datetime
@@ -66,6 +68,7 @@ class Status:
             result=result if execution.outcome == "completed" else None,
             error=execution.error,
             compensation_errors=execution.compensation_errors,
+            leftovers=execution.leftovers,
             unread_values=execution.unread_values,
             tags=dict(execution.tags),
             created_at=execution.created_at,

@@ -69,6 +69,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._numbers = 0
         self._numbers_of_tasks = 0
         self._alive: dict[int, _Guard] = {}
+        self._failed: list[tuple[str, asyncio.Task[Any]]] = []
+        """Tasks that failed and whose exception nobody had asked for when their turn was over."""
         self._closed = False
 
     # -- what the owner calls --
@@ -81,6 +83,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
                 self._ready.extend(self._redeliveries)
                 self._redeliveries.clear()
             self._drain()
+        self._failed = [(name, task) for name, task in self._failed if task._log_traceback]
         if self.fault is not None:
             raise self.fault
 
@@ -109,6 +112,15 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Remember the first fault of the workflow's code, and give it back to be raised."""
         self.fault = self.fault or fault
         return fault
+
+    def unseen_failures(self) -> list[tuple[str, BaseException]]:
+        """The tasks that failed and that nobody awaited, by name."""
+        # `exception()` would count as seeing it.
+        return [(name, task._exception) for name, task in self._failed if task._log_traceback and task._exception]
+
+    def unfinished_tasks(self) -> list[str]:
+        """The names of tasks that have not ended."""
+        return [guard.name for guard in self._alive.values()]
 
     def close(self) -> None:
         """Drop what is still parked. Nothing that it does on its way out has any effect through the loop."""
@@ -222,8 +234,12 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self._alive[number] = guard
         self._numbers_of_tasks += 1
 
-    def release(self, number: int) -> None:
-        self._alive.pop(number, None)
+    def release(self, number: int, error: BaseException | None = None) -> None:
+        """A task's code has ended, by `error` if it raised one. Its task is the one that runs."""
+        guard = self._alive.pop(number, None)
+        if guard is not None and not isinstance(error, StopIteration | asyncio.CancelledError | None):
+            task = asyncio.current_task(self)
+            self._failed += [] if task is None else [(guard.name, task)]
 
     @contextlib.contextmanager
     def _installed(self) -> Iterator[None]:
@@ -264,7 +280,7 @@ class DurableTask(asyncio.Task[Any]):
     ) -> None:
         self._number = loop.next_number()  # first: asyncio hashes the task while it builds it
         self._log_destroy_pending = False
-        guard = _Guard(coro, loop, self._number)
+        guard = _Guard(coro, loop, self._number, name)
         super().__init__(guard, loop=loop, name=name or f"task-{self._number}", context=context)
         loop.adopt(self._number, guard)
 
@@ -272,6 +288,12 @@ class DurableTask(asyncio.Task[Any]):
         return self._number
 
     __eq__ = object.__eq__
+
+    def set_name(self, value: object, /) -> None:
+        super().set_name(value)
+        guard = self.get_coro()
+        assert isinstance(guard, _Guard)
+        guard.name = str(value)
 
     def get_loop(self) -> DurableLoop:
         loop = super().get_loop()
@@ -290,9 +312,11 @@ class DurableTimer(asyncio.TimerHandle):
 class _Guard(collections.abc.Coroutine[Any, Any, Any]):
     """A task's coroutine, watched: it may wait only for the loop's own futures."""
 
-    __slots__ = ("_coro", "_loop", "_number")
+    __slots__ = ("_coro", "_loop", "_number", "name")
 
-    def __init__(self, coro: Coroutine[Any, Any, Any], loop: DurableLoop, number: int) -> None:
+    def __init__(self, coro: Coroutine[Any, Any, Any], loop: DurableLoop, number: int, name: str | None) -> None:
+        self.name = name or str(getattr(coro, "__qualname__", f"task-{number}"))
+        """What a person knows the task by: its own name, or that of its function."""
         self._coro = coro
         self._loop = loop
         self._number = number
@@ -300,16 +324,16 @@ class _Guard(collections.abc.Coroutine[Any, Any, Any]):
     def send(self, value: Any) -> Any:
         try:
             awaited = self._coro.send(value)
-        except BaseException:
-            self._loop.release(self._number)
+        except BaseException as error:
+            self._loop.release(self._number, error)
             raise
         return self._checked(awaited)
 
     def throw(self, *error: Any) -> Any:
         try:
             awaited = self._coro.throw(*error)
-        except BaseException:
-            self._loop.release(self._number)
+        except BaseException as error:
+            self._loop.release(self._number, error)
             raise
         return self._checked(awaited)
 

@@ -20,6 +20,7 @@ from typing import Any
 from engine.core.commands import Command
 from engine.core.context import Context
 from engine.core.declarations import Workflow
+from engine.core.leftovers import leftovers
 from engine.core.step_table import answer, settle
 from engine.core.steps import (
     ActivityStep,
@@ -146,6 +147,10 @@ class Run:
     def is_open(self, kind: StepKind, step: str) -> bool:
         """Whether the code waits for that step now."""
         return step in self.steps.of_kind(kind)
+
+    def leftovers(self) -> tuple[str, ...]:
+        """What the code has left behind, once it has ended."""
+        return leftovers(self._loop, self.open_steps())
 
     def close(self) -> None:
         """Drop the code. Nothing that it does on its way out is seen."""

@@ -30,6 +30,7 @@ from engine.driving.activities import Activities
 from engine.driving.children import Children
 from engine.driving.claim import Claim
 from engine.driving.delivery import Delivery
+from engine.driving.end_log import log_end
 from engine.driving.lease import Lease, LeaseLost
 from engine.driving.places import Place
 from engine.driving.resources import Resources
@@ -360,27 +361,11 @@ class Drive:
         completion = transitions.complete(
             self._lease.token, outcome.kind, result, outcome.error, self._now(), outcome.compensation_errors
         )
-        unread = self._lease.inbox.unread(run.taken)
-        if not await self._let_go(completion.also(unread_values=unread), output):
+        completion = completion.also(unread_values=self._lease.inbox.unread(run.taken), leftovers=run.leftovers())
+        if not await self._let_go(completion, output):
             return False
-        ended = self.execution
-        telemetry.add("durable.executions.ended", workflow=ended.workflow, outcome=outcome.kind)
-        if unread:
-            _log.warning(
-                "execution %s of workflow %s ended with %d values of channels unread",
-                ended.execution_id,
-                ended.workflow,
-                unread,
-            )
-        if ended.outcome == "failed" and ended.error is not None:
-            _log.warning(
-                "execution %s of workflow %s failed: %s: %s\n%s",
-                ended.execution_id,
-                ended.workflow,
-                ended.error.type,
-                ended.error.message,
-                ended.error.traceback,
-            )
+        telemetry.add("durable.executions.ended", workflow=self.execution.workflow, outcome=outcome.kind)
+        log_end(self.execution)
         return True
 
     async def _let_go(self, transition: Replacement, output: Large | None = None) -> bool:

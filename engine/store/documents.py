@@ -151,6 +151,8 @@ class Execution(Record):
     error: ErrorRecord | None = None
     compensation_errors: tuple[ErrorRecord, ...] = ()
     """What compensations and finalizers failed with."""
+    leftovers: tuple[str, ...] = Field(default=(), exclude_if=lambda leftovers: not leftovers)
+    """What its code left behind at its end: tasks that failed unseen, and what was never finished."""
     unread_values: int = Field(default=0, exclude_if=lambda unread: not unread)
     """Values of channels that had arrived at its end, and that its code never received."""
     retention_seconds: float | None = None
