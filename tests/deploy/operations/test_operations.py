@@ -19,7 +19,7 @@ from engine.boundary import http
 from engine.ground.names import execution_id
 from engine.store.sqlite.store import SqliteStore
 from engine.values.error_records import MAX_MESSAGE, MAX_TRACEBACK
-from tests.deploy.infra.bicep import INFRA, read
+from tests.deploy.infra.bicep import INFRA, read, read_parameters
 from tests.deploy.infra.code import ROOT, TRIGGERS, settings_read, trigger
 from tests.deploy.operations import costs
 from tests.deploy.operations.costs import Story, count
@@ -102,6 +102,51 @@ def test_a_million_is_a_million_times_as_much(what: str, counted: str) -> None:
     assert millions == number(units)
     assert serverless == pytest.approx(millions * SERVERLESS)
     assert storage == pytest.approx(number(kept) / 1000 * STORAGE, abs=0.005)
+
+
+def test_a_month_in_production_is_what_the_templates_make() -> None:
+    """Quantities come from the templates; each line is its quantity times its price, and the sum is the sum."""
+    values = {name: param.value for name, param in read(INFRA / "main.bicep").of("param").items()}
+    values |= read_parameters(INFRA / "main.prod.bicepparam")[1]
+    waiting = sum(values[f"alwaysReady{group}"] for group in ("Feed", "Sweep", "Http"))
+    memory = values["instanceMemoryMB"] // 1024
+    sweeps = MONTH // int(re.findall(r"\*/(\d+) ", str(trigger("sweep")["schedule"]))[0])
+    endpoints = [d for d in read(INFRA / "main.bicep").of("module").values() if "private-endpoint" in d.about]
+    alerts = read(INFRA / "modules/alerts.bicep").of("var")["lookFor"].value
+    quantities = {
+        f"instances that wait: {waiting} of {memory} GB": waiting * memory * MONTH,
+        "the sweep's executions, in an instance that waits: a second each": sweeps * memory,
+        "the executions meter": sweeps / 1e6,
+        "Cosmos DB, `executions`: a tenth of the ceiling": values["cosmosMaxThroughput"] / 10,
+        "Cosmos DB, `leases`: the smallest ceiling": 100,
+        f"private endpoints: {len(endpoints)}": len(endpoints) * MONTH // 3600,
+        f"log alerts, every 5 minutes: {len(alerts)}": len(alerts),
+    }
+    total = 0.0
+    for what, quantity in quantities.items():
+        said, price, dollars, _ = row(what)
+        assert number(said) == quantity
+        hours = 720 if "for 720 hours" in said else 1
+        assert number(dollars) == pytest.approx(quantity * hours * float(price), abs=0.005)
+        total += number(dollars)
+    assert number(row("together")[2]) == pytest.approx(total)
+
+
+def test_the_engine_stands_beside_others_with_its_own_numbers() -> None:
+    kinds = ("one step", "ten steps", "orders")
+    millions = [number(re.findall(rf"^\| {kind} \| \d+ \| \$([\d.]+) \|", DOCUMENT, re.MULTILINE)[0]) for kind in kinds]
+    assert [number(cell) for cell in row("this engine, serverless Cosmos DB")[:3]] == [round(one) for one in millions]
+    for prefix, price, counts in OTHERS:
+        assert [number(cell) for cell in row(prefix)[:3]] == [pytest.approx(price * count) for count in counts]
+
+
+OTHERS = [
+    ("AWS Step Functions, Standard", 25, (1, 10, 5)),
+    ("AWS Lambda durable functions", 8, (2, 11, 6)),
+    ("Temporal Cloud", 50, (2, 11, 7)),
+    ("Cloudflare Workflows", 0.4, (1, 1, 1)),
+]
+"""Dollars for a million units, and the units of one step, ten steps and an order."""
 
 
 def test_costs_at_rest_are_those_of_the_triggers() -> None:
