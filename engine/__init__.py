@@ -6,7 +6,7 @@ from engine.boundary.health import Health
 from engine.boundary.runtime import Runtime
 from engine.boundary.status import Page, Status
 from engine.core.activity_info import ActivityInfo
-from engine.core.authoring import activity, compensate, finalizer, workflow
+from engine.core.authoring import activity, compensate, finalizer, restart, workflow
 from engine.core.declarations import Activity, Channel, Deferred, SyncActivity, Workflow
 from engine.core.retry import Retry
 from engine.ground.errors import (
@@ -79,5 +79,6 @@ __all__ = [
     "activity",
     "compensate",
     "finalizer",
+    "restart",
     "workflow",
 ]

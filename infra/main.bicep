@@ -133,6 +133,10 @@ param maxDrives int = 64
 @description('Executions that one process holds at a time, whatever they wait for.')
 param maxHeld int = 2000
 
+@description('Events of a run after which its execution is suspended, unless it is interrupted.')
+@minValue(100)
+param maxEvents int = 50000
+
 @description('Seconds that an instance\'s event loop may stand still before a warning names the code that blocks it. 0: nobody looks.')
 @minValue(0)
 param blockedSeconds int = 10
@@ -301,6 +305,7 @@ module functionApp 'modules/function-app.bicep' = {
     retentionDays: retentionDays
     maxDrives: maxDrives
     maxHeld: maxHeld
+    maxEvents: maxEvents
     blockedSeconds: blockedSeconds
   }
 }

@@ -157,7 +157,7 @@ def _step(
 
 
 def _at(seen: Inspection, number: int | None) -> datetime | None:
-    return None if number is None else seen.events[number - 1].at if number else seen.execution.created_at
+    return None if number is None else seen.events[number - 1].at if number else seen.execution.run_started_at
 
 
 def _name(step: Step) -> str:

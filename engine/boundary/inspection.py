@@ -17,7 +17,7 @@ from engine.core.registry import Registry
 from engine.core.run import Run
 from engine.core.trace import Asked, Trace
 from engine.ground.errors import DecodingError, Fault
-from engine.store.base import Store
+from engine.store.base import Store, payload_of
 from engine.store.documents import Chunk, Execution, of_run
 from engine.values.events import Event
 
@@ -53,16 +53,17 @@ class Inspection:
 
 async def inspect(store: Store, registry: Registry, execution: Execution) -> Inspection:
     """Read and replay an execution. Raises StoreError."""
-    loaded = await store.load(execution.execution_id)
-    payload = loaded.input.value if loaded.input else execution.payload
-    events, problem = await _decode(of_run(loaded.chunks, execution.run_id), execution)
+    loaded = await store.load(execution.execution_id, execution.history_start)
+    events, problem = await _decode(of_run(loaded.chunks, execution.run_id, execution.history_start), execution)
+    payload = payload_of(execution, loaded, events)
     asked, stopped = await _replay(registry, execution, payload or "null", events)
     unreadable = next(iter(loaded.unreadable.values()), None)
     return Inspection(execution, payload, tuple(events), asked, unreadable or problem or stopped)
 
 
 async def _decode(chunks: Sequence[Chunk], execution: Execution) -> tuple[list[Event], str | None]:
-    whole = [chunk for _, chunk in takewhile(lambda pair: pair[0] == pair[1].number, enumerate(chunks))]
+    numbered = enumerate(chunks, execution.history_start)
+    whole = [chunk for _, chunk in takewhile(lambda pair: pair[0] == pair[1].number, numbered)]
     events = list[Event]()
     for number, chunk in enumerate(whole):
         try:
@@ -71,8 +72,9 @@ async def _decode(chunks: Sequence[Chunk], execution: Execution) -> tuple[list[E
             return events, str(error)
         if number % 50 == 49:
             await asyncio.sleep(0)
-    if len(whole) < execution.history_length:
-        return events, f"the history has {execution.history_length} documents, and {len(whole)} of them can be read now"
+    length = execution.history_length - execution.history_start
+    if len(whole) < length:
+        return events, f"the history has {length} documents, and {len(whole)} of them can be read now"
     return events, None
 
 
@@ -88,7 +90,7 @@ async def _replay(
         workflow,
         execution.execution_id,
         payload,
-        execution.created_at,
+        execution.run_started_at,
         execution.ancestors,
         execution.run_id,
         execution.logic_flags,

@@ -11,11 +11,11 @@ import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 from engine.core.activity_info import ActivityInfo, current_info
 from engine.core.context import Context
-from engine.core.declarations import Activity, KeyFunction, SyncActivity, Workflow, current_context
+from engine.core.declarations import MISSING, Activity, KeyFunction, SyncActivity, Workflow, current_context
 from engine.core.options import DEFAULT_PARALLEL, Options
 from engine.core.retry import Retry
 from engine.values.outcome import Outcome
@@ -223,6 +223,21 @@ def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:
     if not callable(last):
         raise TypeError(f"finalizer() takes an async function of the outcome, not {last!r}")
     context.finalize(lambda outcome: _awaitable(last(outcome), f"finalizer({_name_of(last)})"))
+
+
+def restart(payload: Any = MISSING) -> NoReturn:
+    """End this run of the workflow, and begin the next one under the same execution id, with an empty history.
+
+    Channel values that nobody received, deferreds that nobody awaited, tags and waiting parents come along. Children
+    that this run waits for are interrupted, as at its end. The payload is that of this workflow; None, or nothing where
+    it takes none. Call it from the workflow's own code, not from a task that it made. It raises a BaseException, so
+    that `finally` blocks run. A time limit counts for each run.
+
+    Raises EncodingError or TooLarge for a payload that can't be stored, and RuntimeError if compensations or finalizers
+    are registered: they would be lost.
+    """
+    context = _context("restart()")
+    context.restart(context.workflow.default_payload() if payload is MISSING else payload)
 
 
 def _awaitable(made: Any, call: str) -> Awaitable[Any]:

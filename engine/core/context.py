@@ -15,7 +15,7 @@ import random
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, NoReturn
 
 from engine.core.declarations import Activity, Channel, Deferred, Workflow
 from engine.core.loop import DurableLoop, DurableTimer
@@ -149,6 +149,11 @@ class Context:
             return await step.future
         finally:
             self.steps.drop(step)
+
+    def restart(self, payload: Any) -> NoReturn:
+        """End this run of the workflow, and begin the next. Raises EncodingError or TooLarge before anything has ended,
+        and RuntimeError as `WindUp.restart` does."""
+        self.wind_up.restart(self.workflow.stored_payload(payload)[0])
 
     def compensate(self, undo: Callable[[], Awaitable[Any]]) -> None:
         """Have `undo` run if the workflow fails or is interrupted."""

@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -72,6 +72,16 @@ class Run:
     def outcome(self) -> Outcome | None:
         """How the workflow ended; None before its end."""
         return self._wind_up.outcome
+
+    @property
+    def received(self) -> Collection[str]:
+        """The names of the deferreds whose values the code has received."""
+        return self.context.received.keys()
+
+    @property
+    def next_payload(self) -> str | None:
+        """The payload of the next run, if this one ended with a restart."""
+        return self._wind_up.next_payload
 
     @property
     def interrupted(self) -> bool:

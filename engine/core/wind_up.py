@@ -7,6 +7,7 @@ Rules:
 3. An interrupt that comes after the code ended well undoes the end: the compensations run after all.
 4. The code is cancelled once, by the first of two reasons to end. The second one only changes the outcome.
 5. The outcome is what each finalizer was told last. Those that were told another one are told again.
+6. A restart ends the run, not the execution. An interrupt goes before it: the execution then ends as interrupted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from engine.core.declarations import Workflow
 from engine.core.loop import DurableLoop
@@ -24,11 +25,21 @@ from engine.values.logic_flags import LogicFlag
 from engine.values.outcome import Outcome, OutcomeKind
 
 
+class Restart(BaseException):
+    """Ends the workflow's own code: the execution begins again, with this payload (JSON text)."""
+
+    def __init__(self, payload: str) -> None:
+        super().__init__(payload)
+        self.payload = payload
+
+
 class WindUp:
     """The end of one run's code."""
 
     def __init__(self, workflow: Workflow[Any, Any], loop: DurableLoop, flags: frozenset[str]) -> None:
         self.outcome: Outcome | None = None
+        self.next_payload: str | None = None
+        """The payload of the next run, if the code ended with a restart."""
         self.interrupted = False
         self._reason = "the execution was interrupted"
         self.cause: BaseException | None = None
@@ -66,6 +77,17 @@ class WindUp:
     def finalize(self, last: Callable[[Outcome], Awaitable[Any]]) -> None:
         """Have `last` run at the very end."""
         self._finalizers.append(last)
+
+    def restart(self, payload: str) -> NoReturn:
+        """End the workflow's own code, and have it begin again. Raises RuntimeError where that would lose something."""
+        if asyncio.current_task(self._loop) is not self._main:
+            raise RuntimeError("restart() belongs into the workflow's own code: no task of it can restart the workflow")
+        if self._compensations or self._finalizers:
+            raise RuntimeError(
+                f"restart() would lose {len(self._compensations)} compensations and {len(self._finalizers)} finalizers "
+                "of this run: undo or finish what they are for first, in a try/finally of your own"
+            )
+        raise Restart(payload)
 
     def interrupt(self, reason: str | None) -> None:
         """Cancel the workflow's own code, with the reason as the message."""
@@ -143,6 +165,8 @@ class WindUp:
                 value, _ = self._workflow.result.round_trip(main.result())
             except (EncodingError, TooLarge) as problem:
                 error = problem
+        if isinstance(error, Restart):
+            self.next_payload, error = None if self.interrupted else error.payload, None
         self.cause = error
         failures = fitting(self._errors)
         if self.interrupted:

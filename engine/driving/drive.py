@@ -35,8 +35,9 @@ from engine.driving.lease import Lease, LeaseLost
 from engine.driving.places import Place
 from engine.driving.resources import Resources
 from engine.ground import telemetry
-from engine.ground.errors import Fault, Quarantined, StoreError, Stuck, Unavailable
+from engine.ground.errors import Fault, HistoryFull, Quarantined, StoreError, Stuck, Unavailable
 from engine.store import transitions
+from engine.store.base import MAX_DISCARD
 from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
 from engine.store.transitions import Replacement
 from engine.values.error_records import ErrorRecord, record
@@ -180,7 +181,7 @@ class Drive:
             )
         one = self.execution
         run = self._run = Run(
-            self._workflow, one.execution_id, payload, one.created_at, one.ancestors, one.run_id, one.logic_flags
+            self._workflow, one.execution_id, payload, one.run_started_at, one.ancestors, one.run_id, one.logic_flags
         )
         await _outside_task(run.begin)
         for start in range(0, len(history), EVENTS_AT_A_TIME):
@@ -218,16 +219,14 @@ class Drive:
         if run.outcome is not None:
             self._drop_children(run)
             if not self._children.are_crossing:
-                return await self._complete(run, run.outcome)
+                return await self._end(run, run.outcome)
         if self._stopping is Stopping.NOW:
             self._cancel()
             return await self._let_go(transitions.release(self._lease.token, self._now()))
         if self._is_at_rest(run, delivery):
             return await self._suspend(run, delivery.cause_to_stop())
         # 4.
-        if self._unsaved:
-            await self._lease.append(self._unsaved)
-            self._unsaved.clear()
+        await self._record()
         self._write_log()
         # 5.
         if self._now() >= self._lease.heartbeat_at:
@@ -256,9 +255,31 @@ class Drive:
             event = delivery.next_event()
             if event is None:
                 return False
+            self._check_length(run)
             self._unsaved.append(event)  # first: what happened is recorded, even if the code can't go on from it
             run.apply(event)
         return True
+
+    def _check_length(self, run: Run) -> None:
+        """Say that a history grows long, and stop one that is full. An interrupt is still heard, and cleans up."""
+        settings = self._resources.settings
+        if run.turn == settings.warn_at_events:
+            _log.warning(
+                "execution %s of workflow %s has recorded %d events: each wake-up replays them. Let it call restart()",
+                self.execution.execution_id,
+                self.execution.workflow,
+                run.turn,
+            )
+        if run.turn >= settings.max_events and not self.execution.interrupted:
+            raise HistoryFull(
+                f"the run has recorded {run.turn} events, as many as ENGINE_MAX_EVENTS allows. Let the workflow call "
+                "restart(), which begins a new history. To let this run end, raise the setting and resume it."
+            )
+
+    async def _record(self) -> None:
+        if self._unsaved:
+            await self._lease.append(self._unsaved)
+            self._unsaved.clear()
 
     async def _keep_the_lease(self) -> None:
         if self._now() >= self._lease.heartbeat_at:
@@ -352,6 +373,18 @@ class Drive:
 
     def _suspension(self, due_at: datetime | None, cause: ErrorRecord | None = None, claims: int = 0) -> Replacement:
         return transitions.suspend(self._lease.token, due_at, self._now(), cause, claims)
+
+    async def _end(self, run: Run, outcome: Outcome) -> bool:
+        if run.next_payload is None:
+            return await self._complete(run, outcome)
+        read = self._lease.inbox.read_by(run.taken, run.received)
+        if len(read) >= MAX_DISCARD:
+            # Some are deleted before the restart itself. From here on only the history has their values.
+            await self._record()
+        if not await self._lease.restart(run.next_payload, read, max(self._now(), run.now)):
+            return False
+        self._write_log()
+        return True
 
     async def _complete(self, run: Run, outcome: Outcome) -> bool:
         text, output = outcome.value, None

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from engine.driving.claim import Claim
 from engine.driving.inbox import Inbox
@@ -25,11 +26,11 @@ from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
 from engine.store import transitions
-from engine.store.base import MAX_READS, Loaded, Store, wait_for_replica
-from engine.store.documents import Chunk, Large, of_run
+from engine.store.base import MAX_DISCARD, MAX_READS, Loaded, Store, payload_of, wait_for_replica
+from engine.store.documents import INPUT, Chunk, Large, chunk_id, is_large, new_run_id, of_run
 from engine.store.transitions import Replacement
 from engine.values.codec import stored_size
-from engine.values.events import AttemptFailed, Begun, Event, StepHeld, StepResolved, Takeover
+from engine.values.events import AttemptFailed, Begun, Event, Restarted, StepHeld, StepResolved, Takeover
 
 MAX_CHUNK_BYTES = 900_000
 """Of a chunk's values, unless one event alone is larger: a chunk and the exec document fit into one batch of 2 MB."""
@@ -57,6 +58,7 @@ class Lease:
         self._newest_wake = 0
         self._is_loaded = claim.is_fresh
         """Whether what has happened is in hand: nothing has, or it was read."""
+        self._has_input = False
         self._is_sealed = not claim.is_takeover
         """Whether the driver before this one can't append."""
 
@@ -83,7 +85,7 @@ class Lease:
                 if len(loaded.inbox) < self.execution.inbox_count:  # it is newer than what was read
                     loaded = await self._read_partition()
                 continue
-            seal = self._chunk(len(loaded.chunks), [Takeover(self._clock.now(), self.token)])
+            seal = self._chunk(self._start + len(loaded.chunks), [Takeover(self._clock.now(), self.token)])
             try:
                 await self._store.append(seal)
             except Taken:
@@ -92,18 +94,19 @@ class Lease:
                 loaded.chunks.append(seal)
                 self._is_sealed = True
         self._take_inbox(loaded)
-        self._length = len(loaded.chunks)
+        self._length = self._start + len(loaded.chunks)
         self._is_loaded = True
         events = [await _decoded(chunk) for chunk in loaded.chunks]
-        beyond = [event for chunk in events[self.execution.history_length :] for event in chunk]
+        beyond = [event for chunk in events[self.execution.history_length - self._start :] for event in chunk]
         progress = [number for number, event in enumerate(beyond) if not isinstance(event, Takeover)]
         if progress:  # what counts are the claims since then; each has left its Takeover
             claims, since = self.execution.claims, len(beyond) - 1 - progress[-1]
             self.execution = self.execution.model_copy(update={"claims": max(1, min(claims, since))})
             if claims > self._settings.max_claims:  # the document has to say so, before this driver may die
                 self.heartbeat_at = self._clock.now()
-        payload = loaded.input.value if loaded.input else self.execution.payload
-        return payload or "null", [event for chunk in events for event in chunk]
+        await self._prune()
+        history = [event for chunk in events for event in chunk]
+        return payload_of(self.execution, loaded, history) or "null", history
 
     async def append(self, events: list[Event]) -> None:
         """Add events to the history. Raises LeaseLost, StoreError."""
@@ -135,6 +138,44 @@ class Lease:
         except (Taken, Missing) as error:
             raise LeaseLost(str(error)) from None
         return True
+
+    async def restart(self, payload: str, read: Sequence[str], now: datetime) -> bool:
+        """Let go: the next driver begins a new run. `read` are the inbox items that this run has read. If they are too
+        many for one transaction, all events of the run must be recorded. `now` is when the new run begins: no earlier
+        than the time that this run saw. False if there was news, as in `let_go`. Raises LeaseLost, StoreError."""
+        try:
+            while len(read) >= MAX_DISCARD:
+                discarding = transitions.discard(self.token, MAX_DISCARD, self._clock.now())
+                await self._delete(discarding, read[:MAX_DISCARD])
+                read = read[MAX_DISCARD:]
+            run_id, inline = new_run_id(), None if is_large(payload) else payload
+            first = Chunk.of(self.execution.execution_id, self._length, [Restarted(now, payload)], run_id)
+            gone = [*read, INPUT] if self._has_input else read
+            restart = transitions.restart(self.token, inline, run_id, self._length, len(read), now)
+            restarted = restart.also(history_length=self._length + 1).apply(self.execution)
+            self.execution = await self._store.commit(restarted, first, None, gone)
+        except Conflict:
+            await self.refresh()
+            return False
+        except (Taken, Missing) as error:
+            raise LeaseLost(str(error)) from None
+        return True
+
+    async def _prune(self) -> None:
+        """Delete what earlier runs have left. If news comes in between, the next driver goes on with it."""
+        try:
+            while (first := self.execution.stale_from) < self._start:
+                numbers = range(first, min(first + MAX_DISCARD, self._start))
+                pruning = transitions.prune(self.token, numbers.stop, self._clock.now())
+                await self._delete(pruning, [chunk_id(number) for number in numbers])
+        except Conflict:
+            await self.refresh()
+        except Missing as error:
+            raise LeaseLost(str(error)) from None
+
+    async def _delete(self, transition: Replacement, ids: Sequence[str]) -> None:
+        self.execution = await self._store.commit(transition.apply(self.execution), None, None, ids)
+        self.inbox.remove(ids)
 
     async def extend(self) -> None:
         """The heartbeat. Raises LeaseLost, StoreError."""
@@ -188,8 +229,12 @@ class Lease:
         # The holder alone counts its claims.
         self.execution = fresh.model_copy(update={"claims": self.execution.claims})
 
-    async def _read_partition(self, from_chunk: int = 0) -> Loaded:
-        expected = self.execution
+    @property
+    def _start(self) -> int:
+        return self.execution.history_start
+
+    async def _read_partition(self, from_chunk: int | None = None) -> Loaded:
+        expected, from_chunk = self.execution, self._start if from_chunk is None else from_chunk
         for reads in range(MAX_READS):
             loaded = await self._store.load(expected.execution_id, from_chunk)
             loaded.check()
@@ -197,7 +242,8 @@ class Lease:
             numbers = [chunk.number for chunk in loaded.chunks]
             whole = numbers == list(range(from_chunk, from_chunk + len(numbers)))
             enough = from_chunk + len(numbers) >= expected.history_length and len(loaded.inbox) >= expected.inbox_count
-            if whole and enough and (expected.payload is not None or loaded.input is not None):
+            if whole and enough and (expected.payload is not None or loaded.input is not None or expected.restarts):
+                self._has_input = loaded.input is not None
                 return loaded
             await wait_for_replica(self._clock, reads)
         raise MissingDocument(
@@ -212,8 +258,9 @@ class Lease:
     def _take_inbox(self, loaded: Loaded) -> None:
         for item in loaded.inbox:
             if item.run_id not in (None, self.execution.run_id):
-                continue  # from a child of an earlier run, which was purged
-            self.inbox.add(item)
+                self.inbox.add_stale(item)
+            else:
+                self.inbox.add(item)
 
 
 async def _decoded(chunk: Chunk) -> list[Event]:

@@ -12,6 +12,7 @@
     │   ├── NotDurable          the workflow awaited something that can't be replayed
     │   ├── DecodingError       a stored value doesn't fit today's types
     │   ├── Stuck               the workflow waits for something that nothing can bring
+    │   ├── HistoryFull         a run has recorded more events than the settings allow
     │   ├── Quarantined         the execution keeps killing its drivers
     │   ├── NotRegistered       the workflow called a child that no app runs
     │   ├── UnknownLogic        a later version of the engine began the execution
@@ -141,6 +142,10 @@ class DecodingError(Fault):
 
 class Stuck(Fault):
     """The workflow is waiting, but for nothing that a step, a timer or the outside can ever bring."""
+
+
+class HistoryFull(Fault):
+    """A run has recorded as many events as the settings allow. Names `restart`, which begins a new history."""
 
 
 class Quarantined(Fault):

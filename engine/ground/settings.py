@@ -29,6 +29,10 @@ class Settings:
     """How long a finished execution is kept whose workflow says nothing else; zero: for ever."""
     max_claims: int = 5
     """Claims in a row without progress after which an execution is quarantined."""
+    warn_at_events: int = 5_000
+    """Events of a run after which a warning names its execution."""
+    max_events: int = 50_000
+    """Events of a run after which its execution is suspended, unless it is interrupted."""
     max_drives: int = 64
     """Executions that compute at a time in one process. Who only waits for an activity isn't counted."""
     max_held: int = 2_000
@@ -60,9 +64,9 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_RETENTION_DAYS`,
-        `ENGINE_MAX_CLAIMS`, `ENGINE_MAX_DRIVES`, `ENGINE_MAX_HELD`, `ENGINE_SIGNING_KEY`, `ENGINE_SIGN_IN` (`entra`, or
-        empty) and `ENGINE_BLOCKED_SECONDS` (a third of the lease, at least one). Raises ValueError that names the
-        setting."""
+        `ENGINE_MAX_CLAIMS`, `ENGINE_MAX_DRIVES`, `ENGINE_MAX_HELD`, `ENGINE_MAX_EVENTS`, `ENGINE_SIGNING_KEY`,
+        `ENGINE_SIGN_IN` (`entra`, or empty) and `ENGINE_BLOCKED_SECONDS` (a third of the lease, at least one). Raises
+        ValueError that names the setting."""
 
         def number(name: str, default: float, least: float, most: float = 1_000_000_000) -> float:
             text = environment.get(name, "").strip()
@@ -83,6 +87,7 @@ class Settings:
             skew=timedelta(seconds=number("ENGINE_SKEW_SECONDS", cls.skew.total_seconds(), 0)),
             retention=retention,
             max_claims=int(number("ENGINE_MAX_CLAIMS", cls.max_claims, 1)),
+            max_events=int(number("ENGINE_MAX_EVENTS", cls.max_events, 100)),
             max_drives=int(number("ENGINE_MAX_DRIVES", cls.max_drives, 1)),
             max_held=int(number("ENGINE_MAX_HELD", cls.max_held, 1)),
             blocked_after=timedelta(seconds=number("ENGINE_BLOCKED_SECONDS", max(1.0, lease / 3), 0)),

@@ -15,7 +15,7 @@ Every store promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -37,11 +37,14 @@ from engine.store.documents import (
     Record,
 )
 from engine.store.feed import ChangeFeed
+from engine.values.events import Event, Restarted
 
 R = TypeVar("R", bound=Record)
 
 MAX_READS = 6
 """Reads that may lack a document which is known to exist, before the document counts as deleted."""
+MAX_DISCARD = 90
+"""Documents that one commit deletes. A transaction of Cosmos DB has 100 operations."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +117,15 @@ class Store(Protocol):
         """Add a chunk to the history. Raises Taken if one with its number exists."""
         ...
 
-    async def commit(self, execution: Execution, chunk: Chunk | None = None, output: Large | None = None) -> Execution:
-        """`replace`, and the creation of the other documents, in one transaction. Raises Conflict, Taken, Missing."""
+    async def commit(
+        self,
+        execution: Execution,
+        chunk: Chunk | None = None,
+        output: Large | None = None,
+        discard: Sequence[str] = (),
+    ) -> Execution:
+        """`replace`, the creation of the other documents and the deletion of those with the ids `discard` (MAX_DISCARD
+        at most), in one transaction. Raises Conflict, Taken, Missing."""
         ...
 
     async def signal(self, item: InboxItem, now: datetime) -> Execution:
@@ -182,6 +192,13 @@ def sort_documents(documents: Iterable[Document], unreadable: Mapping[str, str] 
     input = next(read(Large, INPUT), None) if INPUT in by_id else None
     output = next(read(Large, OUTPUT), None) if OUTPUT in by_id else None
     return Loaded(sorted(chunks, key=lambda chunk: chunk.number), inbox, input, output, problems)
+
+
+def payload_of(execution: Execution, loaded: Loaded, history: Sequence[Event]) -> str | None:
+    """The payload of an execution's run, as JSON text. `history` holds at least the first event of the run, if any."""
+    if history and isinstance(history[0], Restarted):
+        return history[0].payload
+    return loaded.input.value if loaded.input else execution.payload
 
 
 def page_of(documents: Iterable[Mapping[str, Any]], continuation: str | None = None) -> Page:

@@ -33,7 +33,7 @@ from pydantic.alias_generators import to_camel
 from engine.ground.clock import Instant
 from engine.ground.errors import DecodingError, Unreadable
 from engine.values.error_records import ErrorRecord
-from engine.values.events import Event, StepResolved, dump_events, load_events
+from engine.values.events import Event, Restarted, StepResolved, dump_events, load_events
 from engine.values.logic_flags import unknown
 from engine.values.outcome import OutcomeKind
 from engine.values.unseen import problem_of
@@ -125,11 +125,11 @@ class Execution(Record):
     workflow: str
     version: str
     run_id: str | None = None
-    """Tells this run from an earlier one of that id, which was purged."""
+    """Tells this run from an earlier one of that id, which was purged, or which a restart ended."""
     logic_flags: tuple[str, ...] = Field(default=(), exclude_if=lambda flags: not flags)
     """Those of the engine that created it: it runs as that one ran it."""
     payload: JsonText | None = None
-    """JSON text; None when it stands in the `input` document."""
+    """JSON text; None if it is large: then it is in the `input` document, or in the event that began the run."""
     parents: tuple[Parent, ...] = ()
     """Who waits for its end."""
     parents_notified: bool = Field(default=False, exclude_if=lambda notified: not notified)
@@ -165,13 +165,22 @@ class Execution(Record):
     wake: int = 0
     seen_wake: int = 0
     inbox_count: int = 0
+    history_start: int = Field(default=0, exclude_if=lambda start: not start)
+    """The first chunk of this run. Those before it belong to runs that a restart ended."""
+    stale_from: int = Field(default=0, exclude_if=lambda start: not start)
+    """The first chunk before `history_start` that is still there."""
     history_length: int = 0
-    """Chunks of the history when this document was last written. There may be more."""
+    """Number of the chunk that follows the last one of the history, when this document was last written. There may be
+    more."""
     logged: int = 0
     """Turns whose log lines have been written."""
     claims: int = 0
     """Claims since there was progress."""
+    restarts: int = Field(default=0, exclude_if=lambda restarts: not restarts)
+    """Runs of this execution that a restart ended."""
     created_at: Instant
+    restarted_at: Instant | None = None
+    """When a restart began this run; None for the first one."""
     updated_at: Instant
     completed_at: Instant | None = None
 
@@ -187,6 +196,11 @@ class Execution(Record):
     @classmethod
     def from_document(cls, document: Document) -> Self:
         return super().from_document(document).model_copy(update={"etag": document.get("_etag", "")})
+
+    @property
+    def run_started_at(self) -> datetime:
+        """The time at which the code of this run sees itself begin."""
+        return self.restarted_at or self.created_at
 
     @property
     def is_complete(self) -> bool:
@@ -232,8 +246,9 @@ class Chunk(Record):
 
     @classmethod
     def of(cls, execution_id: str, number: int, events: Sequence[Event], run_id: str | None = None) -> Chunk:
-        id = f"history::{number:08d}"
-        return cls(id=id, execution_id=execution_id, events=dump_events(list(events)), run_id=run_id).with_write_id()
+        return cls(
+            id=chunk_id(number), execution_id=execution_id, events=dump_events(list(events)), run_id=run_id
+        ).with_write_id()
 
     @field_validator("id")
     @classmethod
@@ -254,10 +269,19 @@ class Chunk(Record):
         except ValidationError as error:
             raise unreadable(self.execution_id, self.id, f"this version doesn't know its events: {error}") from None
         for number, event in enumerate(events):
-            value = event.value if isinstance(event, StepResolved) else None
+            value = _text_of(event)
             if value is not None and (problem := problem_of(value)) is not None:
-                raise unreadable(self.execution_id, self.id, f"events.{number}.value: {problem}")
+                raise unreadable(self.execution_id, self.id, f"events.{number}: {problem}")
         return events
+
+
+def _text_of(event: Event) -> str | None:
+    """The JSON text that an event holds, if any."""
+    match event:
+        case StepResolved(value=text) | Restarted(payload=text):
+            return text
+        case _:
+            return None
 
 
 def unreadable(execution_id: str, id: str, problem: str) -> DecodingError | Unreadable:
@@ -269,6 +293,11 @@ def unreadable(execution_id: str, id: str, problem: str) -> DecodingError | Unre
 
 def _problems(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+
+
+def chunk_id(number: int) -> str:
+    """The id of the history's chunk with this number."""
+    return f"history::{number:08d}"
 
 
 def new_run_id() -> str:

@@ -12,6 +12,9 @@ read, and is written under the etag of that version.
 | suspend           | running, held by this driver  | its driver  | suspended, cause, dueAt, seenWake |
 | release           | running, held by this driver  | its driver  | suspended, dueAt |
 | complete          | running, held by this driver  | its driver  | status, outcome and what belongs to it |
+| discard           | running, held by this driver  | its driver  | inboxCount, less the items that are deleted |
+| restart           | running, held by this driver  | its driver  | as release; runId, payload, historyStart and more |
+| prune             | running, held by this driver  | its driver  | staleFrom, past the chunks that are deleted |
 | terminate         | running                       | the outside | as complete; wake + 1 |
 | resume            | running, suspended            | the outside | suspended, cause, claims, dueAt; wake + 1 |
 | attach            | running                       | a parent    | parents |
@@ -25,9 +28,10 @@ read, and is written under the etag of that version.
 Rules:
 1. A transition whose guard doesn't hold is an IllegalTransition, and changes nothing.
 2. `status` goes from running to complete, once. After that only `parentsNotified` and `dueAt` change.
-3. `interrupted` never goes back to false. `wake`, `inboxCount`, `historyLength` and `seenWake` never shrink.
-4. Whoever lets go (suspend, release, complete) clears worker, lease and claims. A driver that could not seal the
-   history leaves its token in `worker`, without a lease, so that the next claim seals.
+3. `interrupted` never goes back to false. `wake`, `historyLength` and `seenWake` never shrink. `inboxCount` shrinks
+   only together with the items that it counts, at a restart.
+4. Whoever lets go (suspend, release, complete, restart) clears worker, lease and claims. A driver that could not seal
+   the history leaves its token in `worker`, without a lease, so that the next claim seals.
 5. Each transition sets `updatedAt` to the time of the one who makes it, and `writeId` to a fresh id. The mark for a
    purge and the confirmation keep `updatedAt`: nothing has happened to the execution.
 6. `dueAt` says when somebody has to look next. While a driver holds the execution, that is the end of the lease.
@@ -47,6 +51,7 @@ from engine.ground.clock import from_seconds
 from engine.ground.errors import Conflict
 from engine.store.documents import Execution, Parent
 from engine.values.error_records import ErrorRecord
+from engine.values.logic_flags import CURRENT
 from engine.values.outcome import OutcomeKind
 
 Guard = Mapping[str, str | bool]
@@ -190,6 +195,33 @@ def complete(
     return Replacement("complete it", is_held_by(token), changes, derived=lambda e: _owed_or_kept(e, now))
 
 
+def discard(token: str, items: int, now: datetime) -> Replacement:
+    """Delete so many inbox items that the run has read, before a restart. The history holds their values."""
+    return Replacement("discard items", is_held_by(token), {"updated_at": now}, derived=_without(items))
+
+
+def restart(token: str, payload: str | None, run_id: str, start: int, items: int, now: datetime) -> Replacement:
+    """Let go: the next driver begins a new run, whose history starts with this chunk. So many inbox items that the old
+    run has read are deleted. `payload` is None if only the run's first event holds it."""
+    changes = {
+        **_let_go(now),
+        "suspended": False,
+        "due_at": now,
+        "run_id": run_id,
+        "logic_flags": CURRENT,
+        "payload": payload,
+        "history_start": start,
+        "restarted_at": now,
+        "logged": 0,
+    }
+    return Replacement("restart it", is_held_by(token), changes, ("restarts",), derived=_without(items))
+
+
+def prune(token: str, stale_from: int, now: datetime) -> Replacement:
+    """Delete chunks of earlier runs: those before `stale_from` are gone."""
+    return Replacement("prune it", is_held_by(token), {"stale_from": stale_from, "updated_at": now})
+
+
 # -- the outside's, and of parents --
 
 
@@ -286,6 +318,10 @@ def _ended(
         "compensation_errors": compensation_errors,
         "completed_at": now,
     }
+
+
+def _without(items: int) -> Callable[[Execution], Fields]:
+    return lambda execution: {"inbox_count": execution.inbox_count - items}
 
 
 def _all_is_seen(execution: Execution) -> Fields:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -68,8 +68,14 @@ class WatchedStore:
     async def append(self, chunk: Chunk) -> None:
         return await self._pass("append", self.inner.append, chunk)
 
-    async def commit(self, execution: Execution, chunk: Chunk | None = None, output: Large | None = None) -> Execution:
-        return await self._pass("commit", self.inner.commit, execution, chunk, output)
+    async def commit(
+        self,
+        execution: Execution,
+        chunk: Chunk | None = None,
+        output: Large | None = None,
+        discard: Sequence[str] = (),
+    ) -> Execution:
+        return await self._pass("commit", self.inner.commit, execution, chunk, output, discard)
 
     async def signal(self, item: InboxItem, now: datetime) -> Execution:
         return await self._pass("signal", self.inner.signal, item, now)

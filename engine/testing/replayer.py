@@ -17,7 +17,7 @@ from engine.core.declarations import Workflow
 from engine.core.registry import by_version
 from engine.core.run import Run
 from engine.ground.errors import DecodingError, NonDeterminism, UnknownWorkflow, Unreadable
-from engine.store.base import Store
+from engine.store.base import Store, payload_of
 from engine.store.documents import Chunk, Execution, of_run
 from engine.values.codec import Codec
 from engine.values.outcome import Outcome
@@ -38,11 +38,12 @@ class Replayed:
 async def export(store: Store, execution_id: str) -> str:
     """The recording of an execution, as JSON text. Raises Missing."""
     execution = await store.read(execution_id)
-    loaded = await store.load(execution_id)
-    payload = loaded.input.value if loaded.input else execution.payload
+    loaded = await store.load(execution_id, execution.history_start)
+    chunks = of_run(loaded.chunks, execution.run_id, execution.history_start)
+    payload = payload_of(execution, loaded, [event for chunk in chunks[:1] for event in chunk.decoded()])
     result = loaded.output.value if loaded.output else execution.completed_result
     document = execution.model_copy(update={"payload": payload, "completed_result": result}).to_document()
-    history = [chunk.to_document() for chunk in of_run(loaded.chunks, execution.run_id)]
+    history = [chunk.to_document() for chunk in chunks]
     return json.dumps({"execution": document, "history": history}, indent=1)
 
 
@@ -66,7 +67,7 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
         workflow,
         execution.execution_id,
         execution.payload or "null",
-        execution.created_at,
+        execution.run_started_at,
         execution.ancestors,
         execution.run_id,
         execution.logic_flags,

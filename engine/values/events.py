@@ -93,7 +93,16 @@ class Takeover:
     kind: Literal["takeover"] = "takeover"
 
 
-Event = StepResolved | AttemptFailed | StepHeld | Begun | Interrupted | Takeover
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The first event of a run that a restart began. `payload` is JSON text."""
+
+    at: Instant
+    payload: str
+    kind: Literal["restarted"] = "restarted"
+
+
+Event = StepResolved | AttemptFailed | StepHeld | Begun | Interrupted | Takeover | Restarted
 
 _events: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
 

@@ -103,6 +103,9 @@ param maxDrives int
 @description('Executions that one process holds at a time, whatever they wait for.')
 param maxHeld int
 
+@description('Events of a run after which its execution is suspended.')
+param maxEvents int
+
 @description('Seconds that the event loop may stand still before a warning.')
 param blockedSeconds int
 
@@ -273,6 +276,7 @@ resource settings 'Microsoft.Web/sites/config@2024-11-01' = {
     ENGINE_RETENTION_DAYS: string(retentionDays)
     ENGINE_MAX_DRIVES: string(maxDrives)
     ENGINE_MAX_HELD: string(maxHeld)
+    ENGINE_MAX_EVENTS: string(maxEvents)
     ENGINE_BLOCKED_SECONDS: string(blockedSeconds)
     ENGINE_SIGNING_KEY: signingKey
     ENGINE_SIGN_IN: empty(signInClientId) ? '' : 'entra'

@@ -22,6 +22,7 @@ from engine import (
     activity,
     compensate,
     finalizer,
+    restart,
     workflow,
 )
 from tests.replay.recorded_values import large, values
@@ -371,6 +372,17 @@ async def chance() -> list[str]:
     return told
 
 
+# -- a run that a restart began --
+
+
+@workflow(name="recorded.restarts")
+async def restarts(rounds: int) -> str:
+    said = await say(f"round {rounds}")
+    if rounds:
+        restart(rounds - 1)
+    return said
+
+
 # -- a driver that died --
 
 
@@ -408,6 +420,7 @@ WORKFLOWS: list[Workflow[Any, Any]] = [
     torn,
     label,
     chance,
+    restarts,
     abandoned,
     values,
     large,

@@ -76,14 +76,7 @@ class CosmosStore:
         try:
             etag = await self._items.replace("replace", written, execution.etag)
         except Conflict:
-
-            def is_old(found: Document | None) -> bool:
-                return found is not None and found["_etag"] == execution.etag
-
-            found = await self._items.read_back(execution.execution_id, EXEC, is_old)
-            if found is None or found.get("writeId") != written["writeId"]:
-                raise
-            etag = found["_etag"]
+            etag = await self._etag_of_own(written, execution)
         return _execution(written, etag)
 
     async def append(self, chunk: Chunk) -> None:
@@ -94,16 +87,26 @@ class CosmosStore:
             if not await self._is_own(written):
                 raise
 
-    async def commit(self, execution: Execution, chunk: Chunk | None = None, output: Large | None = None) -> Execution:
+    async def commit(
+        self,
+        execution: Execution,
+        chunk: Chunk | None = None,
+        output: Large | None = None,
+        discard: Sequence[str] = (),
+    ) -> Execution:
         created = [_marked(record) for record in (chunk, output) if record is not None]
         if not created:
-            return await self.replace(execution)
+            return await self._replace_and_delete(execution, discard) if discard else await self.replace(execution)
         written = _marked(execution)
-        operations = [*map(Operation.create, created), Operation.replace(written, execution.etag)]
+        operations = [
+            *map(Operation.create, created),
+            Operation.replace(written, execution.etag),
+            *map(Operation.delete, discard),
+        ]
         try:
             # After a Conflict nothing needs to be read back: if a first try of this call had landed, its creates would
             # be refused first, as Taken.
-            etag = (await self._items.batch("commit", execution.execution_id, operations))[-1]["eTag"]
+            etag = (await self._items.batch("commit", execution.execution_id, operations))[len(created)]["eTag"]
         except Taken:
             if not await self._is_own(created[0]):
                 raise
@@ -172,6 +175,28 @@ class CosmosStore:
         await self._connection.close()
 
     # -- inside --
+
+    async def _replace_and_delete(self, execution: Execution, ids: Sequence[str]) -> Execution:
+        written = _marked(execution)
+        # The exec document comes first in the batch, so that a repetition of this very call is a Conflict.
+        operations = [Operation.replace(written, execution.etag), *map(Operation.delete, ids)]
+        try:
+            etag = (await self._items.batch("commit", execution.execution_id, operations))[0]["eTag"]
+        except Conflict:
+            etag = await self._etag_of_own(written, execution)
+        return _execution(written, etag)
+
+    async def _etag_of_own(self, written: Document, execution: Execution) -> str:
+        """The etag of a version that a lost first try of this call wrote. Raises Conflict if another writer came
+        first."""
+
+        def is_old(found: Document | None) -> bool:
+            return found is not None and found["_etag"] == execution.etag
+
+        found = await self._items.read_back(execution.execution_id, EXEC, is_old)
+        if found is None or found.get("writeId") != written["writeId"]:
+            raise Conflict(f"execution {execution.execution_id} changed since it was read")
+        return str(found["_etag"])
 
     async def _create_both(self, first: Document, second: Document) -> Sequence[Document]:
         operations = [Operation.create(first), Operation.create(second)]

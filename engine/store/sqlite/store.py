@@ -117,11 +117,19 @@ class SqliteStore:
     async def append(self, chunk: Chunk) -> None:
         await self._write(lambda db: _insert(db, chunk))
 
-    async def commit(self, execution: Execution, chunk: Chunk | None = None, output: Large | None = None) -> Execution:
+    async def commit(
+        self,
+        execution: Execution,
+        chunk: Chunk | None = None,
+        output: Large | None = None,
+        discard: Sequence[str] = (),
+    ) -> Execution:
         def work(db: sqlite3.Connection) -> Execution:
             for record in (chunk, output):
                 if record is not None:
                     _insert(db, record)
+            for id in discard:
+                _delete(db, execution.execution_id, id)
             return _replace(db, execution)
 
         return await self._write(work)
@@ -294,6 +302,12 @@ def _replace(db: sqlite3.Connection, execution: Execution) -> Execution:
         (body, etag, seq, *_columns(execution), execution.execution_id, EXEC),
     )
     return execution.model_copy(update={"etag": etag})
+
+
+def _delete(db: sqlite3.Connection, execution_id: str, id: str) -> None:
+    deleted = db.execute("DELETE FROM documents WHERE execution_id = ? AND id = ?", (execution_id, id))
+    if not deleted.rowcount:
+        raise Missing(f"execution {execution_id} has no document {id}")
 
 
 def _body(db: sqlite3.Connection, record: Record) -> tuple[str, str, int]:

@@ -7,7 +7,8 @@
 3. Whatever a workflow's code saw before its driver's write is recorded with that write at the latest.
 4. A result never changes. An interrupt is never taken back, and who was interrupted ends as interrupted, or terminated.
 5. `wake`, `seenWake` and `historyLength` never shrink; `wake` grows with every piece of news; `inboxCount` counts the
-   inbox; no lease is taken before its end.
+   inbox; no lease is taken before its end. A running execution loses documents by a restart alone: inbox items that
+   its run has read, all of them, and chunks of earlier runs.
 6. A step has one label, whoever starts it, and a label tells what its workflow had seen: activities are started by
    what is recorded (write-ahead). Once a driver has loaded the history and holds the lease, nobody else adds to it
    (the seal).
@@ -20,14 +21,14 @@ from __future__ import annotations
 import contextvars
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from datetime import datetime
 from typing import Any
 
 from engine.core.activity_info import ActivityInfo
 from engine.core.run import Run
 from engine.ground.clock import isoformat
-from engine.store.documents import EXEC, Chunk, Document
+from engine.store.documents import EXEC, INPUT, Chunk, Document, chunk_id, inbox_id
 from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
 from tests.verification.simulation.container import Documents
 
@@ -43,19 +44,29 @@ class Violation(AssertionError):
 class ObservedRun(Run):
     """A run whose code tells what it sees. The driver that made it is known by the context that it works in."""
 
-    def __init__(self, workflow: Any, execution_id: str, payload: str, begun: datetime, *rest: Any) -> None:
+    def __init__(
+        self,
+        workflow: Any,
+        execution_id: str,
+        payload: str,
+        begun: datetime,
+        ancestors: tuple[str, ...],
+        run_id: str,
+        *rest: Any,
+    ) -> None:
         self.observed: list[list[Any]] = []
         self.checked = 0
         self.token = ""
-        self.identity = execution_id, isoformat(begun)
-        super().__init__(workflow, execution_id, payload, begun, *rest)
+        self.begun = isoformat(begun)
+        self.identity = execution_id, run_id
+        super().__init__(workflow, execution_id, payload, begun, ancestors, run_id, *rest)
         self.context.observed = self.observed  # type: ignore[attr-defined]
 
 
 RUN: contextvars.ContextVar[ObservedRun] = contextvars.ContextVar("run")
 
 Identity = tuple[str, str]
-"""An execution: its id and when it was created. A purged one may be started again under its id."""
+"""A run: the id of its execution, and its own. A purged execution may be started again; a restart begins a new run."""
 
 
 class Known:
@@ -94,11 +105,15 @@ class Invariants:
             _require(not after, f"documents of no execution were left or written: {sorted(after)}")
             return
         new, old = after[EXEC], before.get(EXEC)
-        known = self.of((new["executionId"], new["createdAt"]))
+        known = self.of(_identity(new))
         if old is None:
             _require(not before, f"an execution was created over what is there: {sorted(before)}")
+        is_restart = old is not None and _identity(old) != _identity(new)
+        if is_restart:
+            known.chunks = new.get("historyStart", 0)
         gone = before.keys() - after.keys()
-        _require(not gone or new["status"] == "complete", f"documents of a running execution went: {sorted(gone)}")
+        if new["status"] != "complete" and (gone or is_restart):
+            _check_gone(run, gone, after, is_restart)
         for id, document in after.items():
             if document is before.get(id) or id == EXEC:
                 continue
@@ -106,11 +121,11 @@ class Invariants:
             if id.startswith("history::"):
                 self._append(known, after, old or new, document)
         if old is not None and new is not old:
-            _compare(now, old, new)
-        if not gone:
+            _compare(now, old, new, bool(gone))
+        if new["status"] == "running" or not gone:
             self._count(known, new, after)
         grew = any(id.startswith("history::") for id in after.keys() - before.keys())
-        if run is not None and grew and not _is_seal(known.events[-1]):
+        if run is not None and grew and not is_restart and not _is_seal(known.events[-1]):
             self._saw(known, run, old or new)
 
     def began(self, run: ObservedRun) -> None:
@@ -175,7 +190,7 @@ class Invariants:
         _require(new["seenWake"] <= new["wake"], "more was seen than there was to see")
 
     def _saw(self, known: Known, run: ObservedRun, exec_before: Document) -> None:
-        if run.identity != (exec_before["executionId"], exec_before["createdAt"]):
+        if run.identity != _identity(exec_before):
             return
         _require(
             run is known.driver or known.driver is None or known.driver.token != exec_before.get("worker"),
@@ -189,8 +204,28 @@ class Invariants:
         run.checked = len(run.observed)
 
 
-def _compare(now: datetime, old: Document, new: Document) -> None:
-    for name in ("wake", "seenWake", "historyLength", "inboxCount"):
+def _identity(document: Document) -> Identity:
+    return document["executionId"], document["runId"]
+
+
+def _check_gone(run: ObservedRun | None, gone: Set[str], after: Documents, is_restart: bool) -> None:
+    """What a running execution loses."""
+    stale = {id for id in gone if id.startswith("history::") and id < chunk_id(after[EXEC].get("historyStart", 0))}
+    items = gone - stale - {INPUT}
+    _require(all(id.startswith(INBOX) for id in items), f"documents of a running execution went: {sorted(items)}")
+    if not items and not is_restart:
+        return
+    _require(run is not None and run.next_payload is not None, f"items went without a restart: {sorted(items)}")
+    assert run is not None
+    read = run.taken | {inbox_id("deferred", name) for name in run.received}
+    unread = {id for id in items if id not in read and not id.startswith("child::")}
+    _require(not unread, f"a restart deletes what its run has not read: {sorted(unread)}")
+    left = (read & after.keys()) if is_restart else set()
+    _require(not left, f"a restart leaves what its run has read: {sorted(left)}")
+
+
+def _compare(now: datetime, old: Document, new: Document, is_less: bool) -> None:
+    for name in ("wake", "seenWake", "historyLength", *(() if is_less else ("inboxCount",))):
         _require(new[name] >= old[name], f"{name} went from {old[name]} back to {new[name]}")
     _require(new["interrupted"] or not old["interrupted"], "an interrupt was taken back")
     news = new["inboxCount"] > old["inboxCount"] or new["interrupted"] != old["interrupted"]

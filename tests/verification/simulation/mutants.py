@@ -39,6 +39,7 @@ _apply, _create, _load, _read, _refresh = (
     Lease._read_partition,
     Lease.refresh,
 )
+_restart = Lease.restart
 _increment, _operations, _complete = patches._increment, patches.operations, transitions.complete
 
 
@@ -119,6 +120,13 @@ def _interrupt_forgotten() -> AbstractContextManager[Any]:
         self.execution = self.execution.model_copy(update={"interrupted": known})
 
     return mock.patch.object(Lease, "refresh", refresh)
+
+
+def _restart_deletes_nothing() -> AbstractContextManager[Any]:
+    async def restart(self: Lease, payload: str, read: Any, now: datetime) -> bool:
+        return await _restart(self, payload, [], now)
+
+    return mock.patch.object(Lease, "restart", restart)
 
 
 def _no_seal() -> AbstractContextManager[Any]:
@@ -203,6 +211,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "after a 412 nobody asks whose lease it is": _nobody_asks_whose_lease_it_is,
     "an interrupt is overwritten": _interrupt_forgotten,
     "takeover without seal": _no_seal,
+    "a restart deletes nothing": _restart_deletes_nothing,
     "inbox not counted": _no_count_of_the_inbox,
     "any transition is allowed": _no_guards_in_the_table,
     "a child's end is not owed": _child_without_outbox,

@@ -162,12 +162,12 @@ class Outside:
         raise GaveUp
 
     def _run(self, id: str) -> str | None:
-        """When the execution that stands under that id was created."""
-        created: str | None = self._world.container.documents(id).get(EXEC, {}).get("createdAt")
-        return created
+        """The run of the execution that stands under that id."""
+        run: str | None = self._world.container.documents(id).get(EXEC, {}).get("runId")
+        return run
 
     def _stands(self, id: str, run: str | None, document: str, expected: str) -> None:
-        """What was promised to that run is there, unless it was purged since."""
+        """What was promised to that run is there, unless it was purged or restarted since."""
         documents = self._world.container.documents(id)
         if EXEC not in documents or self._run(id) != run:
             return

@@ -7,7 +7,9 @@ made once in a world, so that a value seen twice was recorded once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import json
 import random
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -25,6 +27,7 @@ from engine import (
     activity,
     compensate,
     finalizer,
+    restart,
     workflow,
 )
 from engine.core.activity_info import ActivityInfo
@@ -223,13 +226,22 @@ class Words:
 
 async def _play(task: Task) -> list[Any]:
     await Words().run(task["program"])
+    _restart_with_the_rest(task)
     return list(current_context().observed)
 
 
 async def _play_more(task: Task) -> list[Any]:
     await Words().run(task["program"])
     await Words().act("more", 0.0)
+    _restart_with_the_rest(task)
     return list(current_context().observed)
+
+
+def _restart_with_the_rest(task: Task) -> None:
+    """Play the programs that follow, each in a run of its own, unless this run has compensations or finalizers."""
+    if task["then"]:
+        with contextlib.suppress(RuntimeError):
+            restart({**task, "program": task["then"][0], "then": task["then"][1:]})
 
 
 def _workflows(function: Callable[[Task], Awaitable[list[Any]]], version: str) -> dict[str, Workflow[Any, Any]]:
@@ -263,7 +275,12 @@ class Writer:
 
     def task(self, leaves: int, depth: int = 0) -> Task:
         """A payload whose program has about that many steps."""
-        return {"key": self._rng.choice("xyz"), "program": self.program(leaves, depth)}
+        key, program = self._rng.choice("xyz"), self.program(leaves, depth)
+        more = random.Random(json.dumps(program))  # a stream of its own: a seed's programs stay what they are
+        writer = Writer(more, self._favours)
+        writer._labels = self._labels + 1_000
+        then = [writer.program(more.randint(1, leaves), depth) for _ in range(more.choice((0, 0, 0, 1, 2)))]
+        return {"key": key, "program": program, "then": then}
 
     def workflow(self) -> str:
         """The name of a workflow."""

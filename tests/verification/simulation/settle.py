@@ -14,13 +14,14 @@ At the end all have ended, their histories replay to the recorded results, and w
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 from engine.core.commands import DropChild
 from engine.core.registry import Registry
 from engine.core.run import Run
 from engine.core.steps import ChildStep
-from engine.store.base import Loaded, sort_documents
+from engine.store.base import Loaded, payload_of, sort_documents
 from engine.store.documents import EXEC, Execution
 from tests.verification.simulation.invariants import Identity, Known, ObservedRun, Violation
 from tests.verification.simulation.outside import Outside
@@ -114,7 +115,7 @@ class Settling:
 
     async def _owed(self, execution: Execution, loaded: Loaded, run: Run) -> bool:
         id = execution.execution_id
-        sent = {(item.kind, item.name) for item in loaded.inbox}
+        sent = {(i.kind, i.name) for i in loaded.inbox if i.run_id in (None, execution.run_id)}
         left = [item for item in loaded.inbox if item.kind == "channel" and item.id not in run.taken]
         dues = [timer.due for timer in run.steps.timers.values()]
         dues += [step.retry_at for step in run.steps.activities.values() if step.retry_at is not None]
@@ -131,7 +132,7 @@ class Settling:
             (bool(left and run.steps.channels), "waits for a channel that has values"),
             (execution.due_at != min(dues, default=None), f"waits until {execution.due_at}, and not for {dues}"),
             (not run.open_steps(), "waits for nothing"),
-            (execution.history_length != len(loaded.chunks), "doesn't count its history"),
+            (execution.history_length != execution.history_start + len(loaded.chunks), "doesn't count its history"),
         ):
             if wrong:
                 raise Violation(f"execution {id[:4]} is at rest, but {what}")
@@ -175,7 +176,9 @@ class Settling:
 
     def _loaded(self, execution: Execution) -> Loaded:
         documents = self._world.container.documents(execution.execution_id)
-        return sort_documents([document for id, document in documents.items() if id != EXEC])
+        loaded = sort_documents([document for id, document in documents.items() if id != EXEC])
+        chunks = [chunk for chunk in loaded.chunks if chunk.number >= execution.history_start]
+        return replace(loaded, chunks=chunks)
 
     def _executions(self) -> list[Execution]:
         container = self._world.container
@@ -192,21 +195,21 @@ def replayed(execution: Execution, loaded: Loaded) -> ObservedRun:
     """The execution's code, brought to where its history leads."""
     workflow = REGISTRY.find(execution.workflow, execution.version)
     assert workflow is not None
-    payload = loaded.input.value if loaded.input else execution.payload
-    begun = execution.created_at
+    history = [event for chunk in loaded.chunks for event in chunk.decoded()]
+    payload = payload_of(execution, loaded, history)
+    assert execution.run_id is not None
     run = ObservedRun(
         workflow,
         execution.execution_id,
         payload or "null",
-        begun,
+        execution.run_started_at,
         execution.ancestors,
         execution.run_id,
         execution.logic_flags,
     )
     run.begin()
-    for chunk in loaded.chunks:
-        for event in chunk.decoded():
-            run.apply(event)
+    for event in history:
+        run.apply(event)
     return run
 
 
