@@ -137,12 +137,19 @@ class Host:
                     lines.append(f"  queue  {function.name}: the messages of {queue}")
                 case FeedTrigger(poll, most):
                     lines.append(f"  feed   {function.name}: up to {most} documents, looked for each {poll:g} s")
+        lines += [f"  open   {url}/{route} in a browser" for route in self._open_pages()]
         if self._options.key is not None:
             lines += ["", f"  key    {self._options.key} (header x-functions-key, or ?code=)"]
         if self._options.user is not None:
             user = self._options.user
             lines.append(f"  user   {user.name} ({', '.join(user.roles)}): whoever brings the key has signed in so")
         return "\n".join(lines) + "\n"
+
+    def _open_pages(self) -> list[str]:
+        """Routes that anybody may open: their addresses have nothing to fill in."""
+        triggers = (f.trigger for f in self._app.functions if isinstance(f.trigger, HttpTrigger))
+        open = [t for t in triggers if t.anonymous and "GET" in (t.methods or ()) and "{" not in t.route]
+        return [full_route(self._settings.route_prefix, trigger) for trigger in open]
 
 
 def _complain(task: asyncio.Task[None]) -> None:

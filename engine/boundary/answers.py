@@ -5,6 +5,7 @@ Errors are problem details (RFC 9457): `title` and `detail` for people, `fields`
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
@@ -159,6 +160,21 @@ def continued(request: Request) -> int:
     if not re.fullmatch("[0-9]{1,9}", text):
         raise invalid("the continuation is not from an answer before")
     return int(text)
+
+
+def etag_of(body: str) -> str:
+    """The ETag of an answer."""
+    return f'"{hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:32]}"'
+
+
+def unchanged(request: Request, response: Response) -> Response:
+    """The answer to a GET, with its ETag; 304 without a body if the caller has that version already."""
+    if response.status != 200:
+        return response
+    etag = response.headers.get("ETag") or etag_of(response.body)
+    headers = {**response.headers, "ETag": etag}
+    known = [part.strip().removeprefix("W/") for part in request.headers.get("if-none-match", "").split(",")]
+    return Response(304, "", headers) if etag in known or known == ["*"] else Response(200, response.body, headers)
 
 
 def invalid(detail: str) -> Problem:

@@ -4,7 +4,7 @@
    The app reads it only if `ENGINE_SIGN_IN` says that this sign-in stands in front. Otherwise the header means nothing:
    callers come with a key of the host's, may do everything, and have no name.
 2. A route needs a role. READABLE names those for a reader; all others are for an operator, who may read as well. OPEN
-   names those that bring a signed token instead.
+   names those that ask for no caller.
 3. `permits`, if the app has one, is asked last: it may refuse a caller the workflow.
 4. What an operator does to an execution is logged with the operator.
 """
@@ -36,8 +36,8 @@ LISTING = frozenset({"list_executions", "count_executions"})
 """The functions that look at many executions."""
 READABLE = LISTING | {"poll", "health", "read_history", "read_steps", "read_family"}
 """The functions that only look."""
-OPEN = frozenset({"resolve_by_token"})
-"""The functions that ask for no caller: a signed token is their key."""
+OPEN = frozenset({"resolve_by_token", "show_page", "show_file"})
+"""The functions that ask for no caller: a signed token is the key, or it is a file of the page, which holds no data."""
 NOTED = frozenset({"interrupt", "resume", "terminate", "purge", "send", "resolve_deferred", "deferred_token"})
 """The functions whose callers are logged."""
 

@@ -6,12 +6,11 @@ Children are found by replaying their parents: no store keeps an index of them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from engine.boundary.inspection import inspect
+from engine.boundary.inspection import Inspection
 from engine.boundary.shapes import FamilyShape, RelativeShape
-from engine.core.registry import Registry
 from engine.core.steps import ChildStep
 from engine.ground.errors import Missing
 from engine.store.base import Store
@@ -22,8 +21,10 @@ MAX_RELATIVES = 200
 MAX_AT_ONCE = 8
 """Executions that are looked at at the same time."""
 
+Inspect = Callable[[Execution], Awaitable[Inspection]]
 
-async def find_family(store: Store, registry: Registry, execution: Execution) -> FamilyShape:
+
+async def find_family(store: Store, inspect: Inspect, execution: Execution) -> FamilyShape:
     """The family of `execution`. Raises StoreError."""
     first = execution
     for _ in range(MAX_RELATIVES):
@@ -40,7 +41,7 @@ async def find_family(store: Store, registry: Registry, execution: Execution) ->
         wave = wave[: MAX_RELATIVES - len(found)]
         for start in range(0, len(wave), MAX_AT_ONCE):
             some = wave[start : start + MAX_AT_ONCE]
-            found |= zip(some, await asyncio.gather(*(_look(store, registry, id) for id in some)), strict=True)
+            found |= zip(some, await asyncio.gather(*(_look(store, inspect, id) for id in some)), strict=True)
         wave = list({id: None for parent in wave for _, id in found[parent][1] if id not in found})
     return FamilyShape(
         execution_id=execution.execution_id,
@@ -50,13 +51,13 @@ async def find_family(store: Store, registry: Registry, execution: Execution) ->
     )
 
 
-async def _look(store: Store, registry: Registry, id: str) -> tuple[RelativeShape, list[tuple[str, str]]]:
+async def _look(store: Store, inspect: Inspect, id: str) -> tuple[RelativeShape, list[tuple[str, str]]]:
     """One execution, and the steps and ids of its children."""
     try:
         execution = await store.read(id)
     except Missing:
         return RelativeShape(execution_id=id, status="missing"), []
-    seen = await inspect(store, registry, execution)
+    seen = await inspect(execution)
     children = [(one.step, one.target.execution_id) for one in seen.asked if isinstance(one.target, ChildStep)]
     shape = RelativeShape(
         execution_id=id,

@@ -5,7 +5,8 @@
     app.register_functions(blueprint(runtime))
 
 1. A function here translates and nothing else: from what the host hands over to a call of the engine, and back.
-2. A route takes the app's own authorization level. One route is open to everybody, because its signed token is the key.
+2. A route takes the app's own authorization level. Open to everybody are the files of the page, which hold no data, and
+   the route whose signed token is the key.
 3. With sign-in, a route lets in who may call it (`engine.boundary.callers`), and then translates.
 4. Only this module of the engine imports `azure.functions`.
 """
@@ -21,8 +22,9 @@ from typing import Any, List  # noqa: UP035 - the worker's library doesn't take 
 import azure.functions as func
 
 from engine.boundary import callers, history, http
-from engine.boundary.answers import Request, Response, answered
+from engine.boundary.answers import Request, Response, answered, unchanged
 from engine.boundary.hints import from_message, to_message
+from engine.boundary.page import page
 from engine.boundary.runtime import Runtime
 from engine.driving.hand_overs import Hint
 from engine.ground import telemetry
@@ -47,6 +49,7 @@ def blueprint(runtime: Runtime) -> func.Blueprint:
     triggers = _Triggers(runtime) if runtime.settings.sign_in else func.Blueprint()  # type: ignore[no-untyped-call]
     _add_executions(triggers, runtime)
     _add_history(triggers, runtime)
+    _add_page(triggers)
     _add_values(triggers, runtime)
     _add_driving(triggers, runtime)
     return triggers
@@ -97,7 +100,7 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
     @triggers.route("executions/{id}", methods=["GET"])
     async def poll(req: func.HttpRequest) -> func.HttpResponse:
         """Say how an execution stands."""
-        return _response(await http.poll(runtime, _request(req), req.route_params["id"]))
+        return await _read(req, http.poll(runtime, _request(req), req.route_params["id"]))
 
     @triggers.route("executions/{id}/interrupt", methods=["POST"])
     async def interrupt(req: func.HttpRequest) -> func.HttpResponse:
@@ -122,12 +125,12 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
     @triggers.route("executions", methods=["GET"])
     async def list_executions(req: func.HttpRequest) -> func.HttpResponse:
         """List executions."""
-        return _response(await http.list_executions(runtime, _request(req)))
+        return await _read(req, http.list_executions(runtime, _request(req)))
 
     @triggers.route("counts", methods=["GET"])
     async def count_executions(req: func.HttpRequest) -> func.HttpResponse:
         """Count executions by their state."""
-        return _response(await http.count_executions(runtime, _request(req)))
+        return await _read(req, http.count_executions(runtime, _request(req)))
 
     @triggers.route("health", methods=["GET"])
     async def health(req: func.HttpRequest) -> func.HttpResponse:
@@ -141,17 +144,31 @@ def _add_history(triggers: func.Blueprint, runtime: Runtime) -> None:
     @triggers.route("executions/{id}/history", methods=["GET"])
     async def read_history(req: func.HttpRequest) -> func.HttpResponse:
         """The events of an execution."""
-        return _response(await history.history(runtime, _request(req), req.route_params["id"]))
+        return await _read(req, history.history(runtime, _request(req), req.route_params["id"]))
 
     @triggers.route("executions/{id}/steps", methods=["GET"])
     async def read_steps(req: func.HttpRequest) -> func.HttpResponse:
         """What an execution's code asked for, and waits for now."""
-        return _response(await history.steps(runtime, _request(req), req.route_params["id"]))
+        return await _read(req, history.steps(runtime, _request(req), req.route_params["id"]))
 
     @triggers.route("executions/{id}/family", methods=["GET"])
     async def read_family(req: func.HttpRequest) -> func.HttpResponse:
         """The parents and children of an execution."""
-        return _response(await history.family(runtime, _request(req), req.route_params["id"]))
+        return await _read(req, history.family(runtime, _request(req), req.route_params["id"]))
+
+
+def _add_page(triggers: func.Blueprint) -> None:
+    """The page for people. Its files hold no data, so they ask for no key: the page itself does."""
+
+    @triggers.route("ui", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
+    async def show_page(req: func.HttpRequest) -> func.HttpResponse:
+        """The page."""
+        return _response(await page(_request(req)))
+
+    @triggers.route("ui/{file}", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
+    async def show_file(req: func.HttpRequest) -> func.HttpResponse:
+        """A file that the page needs."""
+        return _response(await page(_request(req), req.route_params["file"]))
 
 
 def _add_values(triggers: func.Blueprint, runtime: Runtime) -> None:
@@ -247,6 +264,10 @@ def _keep_warnings() -> None:
 def _request(req: func.HttpRequest) -> Request:
     headers = {name.lower(): value for name, value in req.headers.items()}
     return Request(req.url, req.get_body(), dict(req.params), headers)
+
+
+async def _read(req: func.HttpRequest, answer: Awaitable[Response]) -> func.HttpResponse:
+    return _response(unchanged(_request(req), await answer))
 
 
 def _response(answer: Response) -> func.HttpResponse:

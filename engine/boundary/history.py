@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from math import inf
 from typing import Any
 
 from engine.boundary.answers import Request, Response, answered, check_query, continued, numbered
 from engine.boundary.family import find_family
-from engine.boundary.inspection import Inspection, inspect
+from engine.boundary.inspection import Inspection
 from engine.boundary.runtime import Runtime
 from engine.boundary.schemas import schema_of
 from engine.boundary.shapes import (
+    MAX_BRIEF,
+    MAX_SHORT,
     ChildShape,
     ErrorShape,
     EventShape,
@@ -29,30 +32,33 @@ from engine.driving.left_alone import why_left_alone
 from engine.ground.errors import Missing
 from engine.values.events import AttemptFailed, Event, StepHeld, StepResolved, Takeover
 
-MAX_PAGE = 1_000
+MAX_PAGE = 10_000
 """Events or steps in one answer."""
 MAX_CHILDREN = 100
 """Children whose state is looked up for one answer."""
 
+_VALUES = {"short": MAX_SHORT, "brief": MAX_BRIEF, "full": inf}
+"""What `?values=` may be, and the characters of a value that stands in a list."""
+
 
 async def history(runtime: Runtime, request: Request, execution_id: str) -> Response:
     """GET executions/{id}/history: the events in order, the oldest first. `?limit=` and `?continuation=` page;
-    `?values=full` shows large values whole."""
+    `?values=full` shows large values whole, `brief` leaves out more of them."""
 
     async def work() -> Response:
-        check_query(request, {"values": ("short", "full"), "limit": (), "continuation": ()})
+        check_query(request, {"values": tuple(_VALUES), "limit": (), "continuation": ()})
         limit, start = numbered(request, "limit", 200, MAX_PAGE), continued(request)
         seen = await _inspected(runtime, execution_id)
-        whole = request.query.get("values") == "full"
+        most = _VALUES[request.query.get("values", "short")]
         asked = {(one.kind, one.step, one.ended): one for one in seen.asked}
-        page = [_event(number, event, asked, whole) for number, event in enumerate(seen.events, 1)][start:]
-        more = len(page) > limit
+        page = list(enumerate(seen.events, 1))[start : start + limit]
+        more = len(seen.events) > start + limit
         return _ok(
             HistoryShape(
                 execution_id=execution_id,
-                payload=ValueShape.of(seen.payload, whole) if seen.payload is not None and not start else None,
+                payload=ValueShape.of(seen.payload, most) if seen.payload is not None and not start else None,
                 length=len(seen.events),
-                events=page[:limit],
+                events=[_event(number, event, asked, most) for number, event in page],
                 problem=seen.problem,
                 continuation=str(start + limit) if more else None,
             )
@@ -82,7 +88,7 @@ async def family(runtime: Runtime, request: Request, execution_id: str) -> Respo
 
     async def work() -> Response:
         check_query(request, {})
-        return _ok(await find_family(runtime.store, runtime.registry, await runtime.client.read(execution_id)))
+        return _ok(await find_family(runtime.store, runtime.inspect, await runtime.client.read(execution_id)))
 
     return await answered(work)
 
@@ -104,7 +110,7 @@ async def describe_steps(runtime: Runtime, seen: Inspection, asked: tuple[Asked,
 
 
 async def _inspected(runtime: Runtime, execution_id: str) -> Inspection:
-    return await inspect(runtime.store, runtime.registry, await runtime.client.read(execution_id))
+    return await runtime.inspect(await runtime.client.read(execution_id))
 
 
 async def _child(runtime: Runtime, step: ChildStep) -> ChildShape:
@@ -174,14 +180,14 @@ def _name(step: Step) -> str:
             return step.id
 
 
-def _event(number: int, event: Event, asked: Mapping[Any, Asked], whole: bool) -> EventShape:
+def _event(number: int, event: Event, asked: Mapping[Any, Asked], most: float) -> EventShape:
     shape = EventShape(number=number, kind=event.kind, at=event.at)
     match event:
         case StepResolved():
             one = asked.get((event.kind, event.step, number))
             update: dict[str, Any] = {
                 "step": event.step,
-                "result": ValueShape.of(event.value, whole) if event.value is not None else None,
+                "result": ValueShape.of(event.value, most) if event.value is not None else None,
                 "error": ErrorShape.of(event.error) if event.error else None,
             }
             if one is not None:

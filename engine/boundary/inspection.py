@@ -8,6 +8,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +26,8 @@ MAX_EVENTS = 50_000
 """Events of a history that is replayed for an answer."""
 MAX_TIME = timedelta(seconds=10)
 """How long a replay for an answer may take."""
+MAX_KEPT, MAX_KEPT_EVENTS = 8, 10_000
+"""Inspections that a process keeps, and the events that one of them may have."""
 EVENTS_AT_A_TIME = 500
 """Events that are decoded or replayed before other requests of the process get a turn."""
 
@@ -46,9 +49,39 @@ class Inspection:
     problem: str | None
 
     @property
+    def is_final(self) -> bool:
+        """Whether a later inspection of the same version would find the same."""
+        one = self.execution
+        at_rest = one.is_complete or (one.suspended and one.worker is None)
+        return at_rest and self.problem is None and len(self.events) <= MAX_KEPT_EVENTS
+
+    @property
     def open(self) -> tuple[Asked, ...]:
         """What the code waits for now. Nothing, once the execution has ended."""
         return () if self.execution.is_complete else tuple(one for one in self.asked if one.how == "open")
+
+
+class Inspections:
+    """The inspections of one process. Requests for the same one share it, and the last few of executions that nobody
+    drives are kept: their history can't change without a new version of their exec document."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], asyncio.Task[Inspection]] = OrderedDict()
+
+    async def of(self, store: Store, registry: Registry, execution: Execution) -> Inspection:
+        """The inspection of that version of an execution. Raises StoreError."""
+        key = execution.execution_id, execution.etag
+        task = self._known.get(key)
+        if task is None:
+            task = self._known[key] = asyncio.create_task(inspect(store, registry, execution))
+            task.add_done_callback(lambda done: self._settle(key, done))
+        return await asyncio.shield(task)
+
+    def _settle(self, key: tuple[str, str], done: asyncio.Task[Inspection]) -> None:
+        if done.cancelled() or done.exception() is not None or not done.result().is_final:
+            self._known.pop(key, None)
+        while len(self._known) > MAX_KEPT:
+            self._known.popitem(last=False)
 
 
 async def inspect(store: Store, registry: Registry, execution: Execution) -> Inspection:

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.boundary.callers import Permits
 from engine.boundary.client import Client
+from engine.boundary.inspection import Inspection, Inspections
 from engine.boundary.stopping import stop_on_sigterm
 from engine.core.declarations import Workflow
 from engine.core.registry import Declaration, Registry
@@ -19,6 +20,7 @@ from engine.ground.settings import Settings
 from engine.guard import check
 from engine.store.base import Store
 from engine.store.cosmos.account import CosmosAccount
+from engine.store.documents import Execution
 from engine.store.feed import ChangeFeed
 from engine.store.sqlite.store import SqliteStore
 
@@ -53,6 +55,7 @@ class Runtime:
         self.clock = clock or SystemClock()
         self._parts: tuple[Store, Worker, Client] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._inspections = Inspections()
         self.stops_on_sigterm = False
         """Whether the runtime closes by itself when the process gets SIGTERM. To be set before its first use."""
 
@@ -89,6 +92,10 @@ class Runtime:
         """What starts executions and speaks to them."""
         return self._open()[2]
 
+    async def inspect(self, execution: Execution) -> Inspection:
+        """What an execution has done and waits for now. Raises StoreError."""
+        return await self._inspections.of(self.store, self.registry, execution)
+
     async def change_feed(self) -> ChangeFeed:
         """The store's change feed, for a host that has to read it itself."""
         return self.store.change_feed()
@@ -112,7 +119,7 @@ class Runtime:
             store = self._make_store()
             worker = Worker(store, self.registry, self.settings, self.clock)
             self._parts = store, worker, Client(store, self.registry, self.settings, self.clock, worker)
-            self._loop = loop
+            self._loop, self._inspections = loop, Inspections()
             if self.stops_on_sigterm:
                 stop_on_sigterm(self, loop)
         return self._parts

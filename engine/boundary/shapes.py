@@ -17,7 +17,7 @@ from engine.ground.clock import Instant
 from engine.values.error_records import ErrorRecord
 from engine.values.unseen import plain_json
 
-MAX_INLINE = 4_096
+MAX_SHORT, MAX_BRIEF = 4_096, 256
 """Characters of a value's JSON text that stand in a list of many."""
 
 
@@ -75,9 +75,9 @@ class ValueShape(Shape):
     size: int = Field(description="Characters of the value's JSON text.")
 
     @classmethod
-    def of(cls, text: str, whole: bool = False) -> Self:
-        """The shape of stored text; `whole`: however large it is."""
-        return cls(value=plain_json(text) if whole or len(text) <= MAX_INLINE else None, size=len(text))
+    def of(cls, text: str, most: float = MAX_SHORT) -> Self:
+        """The shape of stored text. It holds the value if that has `most` characters at most."""
+        return cls(value=plain_json(text) if len(text) <= most else None, size=len(text))
 
 
 class ChildShape(Shape):

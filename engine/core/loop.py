@@ -64,6 +64,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.now = now
         self.fault: Fault | None = None
         self.owner = owner
+        self.origin: Callable[[Any], Any] | None = None
+        """Called with a task's coroutine, as the task is made. What it gives stays with the task."""
         self._ready: collections.deque[asyncio.Handle] = collections.deque()
         self._redeliveries: list[asyncio.Handle] = []
         self._numbers = 0
@@ -312,7 +314,7 @@ class DurableTimer(asyncio.TimerHandle):
 class _Guard(collections.abc.Coroutine[Any, Any, Any]):
     """A task's coroutine, watched: it may wait only for the loop's own futures."""
 
-    __slots__ = ("_coro", "_loop", "_number", "name")
+    __slots__ = ("_coro", "_loop", "_number", "made_by", "name")
 
     def __init__(self, coro: Coroutine[Any, Any, Any], loop: DurableLoop, number: int, name: str | None) -> None:
         self.name = name or str(getattr(coro, "__qualname__", f"task-{number}"))
@@ -320,6 +322,8 @@ class _Guard(collections.abc.Coroutine[Any, Any, Any]):
         self._coro = coro
         self._loop = loop
         self._number = number
+        self.made_by = loop.origin(coro) if loop.origin is not None else None
+        """Where the task was made, if the loop is asked to find out."""
 
     def send(self, value: Any) -> Any:
         try:

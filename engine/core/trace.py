@@ -8,12 +8,14 @@ Rules:
 
 from __future__ import annotations
 
+import functools
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Literal
 
 from engine.core import loop, wind_up
@@ -28,6 +30,10 @@ _ENGINE = __file__.removesuffix("trace.py").rstrip("/\\").removesuffix("core")
 _STANDARD = sysconfig.get_paths()["stdlib"]
 _EDGES = {loop.__file__, wind_up.__file__}
 """Below these files stands whoever drives the code."""
+
+
+Place = tuple[str, int, str]
+"""File, line and function, as Python gives them."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ class Trace:
         self._asked: list[Asked] = []
         self._open: dict[tuple[StepKind, str], int] = {}
         run.steps.watcher = self
+        run.context.loop.origin = _lines
 
     @property
     def asked(self) -> tuple[Asked, ...]:
@@ -106,19 +113,22 @@ def _origins() -> Iterator[None]:
         sys.set_coroutine_origin_tracking_depth(before)
 
 
-def _lines() -> tuple[Line, ...]:
-    """The stack of the code that runs now, up to the loop, and then the one that made its task."""
-    frame, places = sys._getframe(1), list[tuple[str, int, str]]()
+def _lines(coroutine: Any = None) -> tuple[Line, ...]:
+    """The stack of the code that runs now, up to its task, and then the one that made the task. For a task that is
+    being made of `coroutine`: where that was made, if it knows."""
+    frame, places = sys._getframe(1), list[Place]()
     while frame is not None and not _is_edge(frame):
         places.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None or frame.f_code.co_name not in ("send", "throw"):
         return ()
-    for place in getattr(frame.f_locals["self"]._coro, "cr_origin", None) or ():
-        if place[0] in _EDGES:
-            break
-        places.append(place)
-    return tuple(Line(_short(file), line, name) for file, line, name in places if _is_of_the_author(file))[:MAX_LINES]
+    made = takewhile(lambda place: place[0] not in _EDGES, getattr(coroutine, "cr_origin", None) or ())
+    lines = _of_the_author(made) or _of_the_author(places)
+    return (*lines, *(frame.f_locals["self"].made_by or ()))[:MAX_LINES]
+
+
+def _of_the_author(places: Iterable[Place]) -> tuple[Line, ...]:
+    return tuple(Line(_short(file), line, name) for file, line, name in places if _is_of_the_author(file))
 
 
 def _is_edge(frame: Any) -> bool:
@@ -126,12 +136,14 @@ def _is_edge(frame: Any) -> bool:
     return file in _EDGES and name in ("send", "throw", "begin", "proceed", "_drain")
 
 
+@functools.cache
 def _is_of_the_author(file: str) -> bool:
     if file.startswith(_ENGINE):
         return False
     return not file.startswith(_STANDARD) or "-packages" in file
 
 
+@functools.cache
 def _short(file: str) -> str:
     """A file's path from the folder that modules are imported from."""
     folders = [f"{folder}/" for folder in sys.path if folder and file.startswith(f"{folder}/")]

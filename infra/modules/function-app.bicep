@@ -219,6 +219,8 @@ resource signIn 'Microsoft.Web/sites/config@2024-11-01' = if (!empty(signInClien
       excludedPaths: [
         '/api/deferreds/'
         '/api/deferreds/*'
+        '/api/ui'
+        '/api/ui/*'
       ]
     }
     identityProviders: {

@@ -86,11 +86,11 @@ def _ask(
         return error.code, {n.lower(): v for n, v in error.headers.items()}
 
 
-def test_without_a_key_nothing_answers_but_tokens(app: Address) -> None:
+def test_without_a_key_nothing_answers_but_tokens_and_the_page(app: Address) -> None:
     routes = _routes()
     assert len(routes) >= 11
     refused = {name for name, (method, route) in routes.items() if _ask(app, method, route)[0] == 401}
-    assert routes.keys() - refused == {"resolve_by_token"}
+    assert routes.keys() - refused == {"resolve_by_token", "show_page", "show_file"}
     wrong = {name for name, (method, route) in routes.items() if _ask(app, method, route, "x" * 43)[0] == 401}
     assert wrong == refused
 
@@ -108,10 +108,11 @@ def test_with_sign_in_the_roles_of_the_caller_count(tmp_path: Path) -> None:
 
 
 def test_answers_are_not_to_be_kept(app: Address) -> None:
-    for method, route in _routes().values():
+    """But for the files of the page, which are the same for everybody."""
+    for name, (method, route) in _routes().items():
         status, headers = _ask(app, method, route, app.key)
         assert status != 401
-        assert headers["cache-control"] == "no-store"
+        assert headers["cache-control"] == ("no-cache" if name == "show_page" else "no-store")
 
 
 @pytest.mark.parametrize("route", ["executions/{}", "workflows/{}", "deferreds/{}", "executions/{}/deferreds/approval"])
@@ -199,7 +200,7 @@ def test_values_never_stand_in_the_text_of_a_query() -> None:
 def test_functions_ask_for_a_key_unless_they_say_otherwise() -> None:
     assert "FunctionApp(http_auth_level=auth_level(runtime))" in (ROOT / "function_app.py").read_text("utf-8")
     assert auth_level(Runtime([], lambda: SqliteStore(":memory:"))) == func.AuthLevel.FUNCTION
-    assert re.findall(r"\bauth_level=func\.([\w.]+)", TRIGGERS.read_text("utf-8")) == ["AuthLevel.ANONYMOUS"]
+    assert re.findall(r"\bauth_level=func\.([\w.]+)", TRIGGERS.read_text("utf-8")) == ["AuthLevel.ANONYMOUS"] * 3
 
 
 def test_tests_that_are_named_are_there() -> None:

@@ -54,7 +54,7 @@ class App:
     async def call(
         self, function: str, header: str | None = None, body: str = "", query: Any = None, **names: str
     ) -> tuple[int, Any]:
-        given = {"id": "0" * 32, "name": "callers_ask", "token": "x"} | names
+        given = {"id": "0" * 32, "name": "callers_ask", "token": "x", "file": "app.js"} | names
         request = func.HttpRequest(
             method="POST",
             url="https://app.example/api/executions/x",
@@ -77,7 +77,7 @@ def principal(**fields: Any) -> str:
 
 
 READER_MAY = {"poll", "list_executions", "count_executions", "health", "read_history", "read_steps", "read_family"}
-NOBODY_MAY = {"resolve_by_token"}
+NOBODY_MAY = {"resolve_by_token", "show_page", "show_file"}
 ROUTES = sorted(App().routes)
 
 

@@ -33,6 +33,7 @@ class Unreachable(Exception):
 
 
 vote = Deferred("seen.vote", Vote)
+late = Deferred("seen.late", Vote)
 news = Channel("seen.news", int)
 
 
@@ -58,10 +59,11 @@ async def everything(name: str) -> str:
     first = await call(name)  # LINE first
     asking = asyncio.create_task(votes())  # LINE asking
     async with asyncio.timeout(3_600):  # LINE limit
-        await asyncio.gather(
+        await asyncio.gather(  # LINE gather
             call("down"),  # LINE down
             news.receive(),  # LINE news
             part(1),  # LINE part
+            late,  # LINE late
         )
     await asking
     return first
@@ -116,7 +118,9 @@ async def test_everything_that_an_execution_waits_for(env: Environment) -> None:
     before, calls = list(ran), env.store.calls
     found = body(await http.poll(runtime_of(env), asks(pending="true"), id))
     assert "pendingProblem" not in found
-    pending = {step["kind"]: step for step in found["pending"]}
+    (awaited,) = [step for step in found["pending"] if step["step"] == "seen.late"]
+    assert [frame["line"] for frame in awaited["stack"]] == [line("gather")]
+    pending = {step["kind"]: step for step in found["pending"] if step is not awaited}
     assert {kind: (step["name"], step["stack"][0]["line"]) for kind, step in pending.items()} == {
         "activity": ("call", line("down")),
         "timer": ("timer", line("limit")),
@@ -230,6 +234,20 @@ async def test_the_family_as_a_tree(env: Environment) -> None:
     await env.client.purge(leaf["executionId"])
     gone = body(await history.family(runtime, asks(), id))["root"]["children"][1]["children"][0]
     assert (gone["status"], gone["executionId"]) == ("missing", leaf["executionId"])
+
+
+async def test_an_execution_at_rest_is_read_and_replayed_once(env: Environment) -> None:
+    """However many ask, at once or one after the other; a change of it is seen at once."""
+    id = await env.start(everything, "a")
+    await env.settle()
+    runtime = Runtime(WORKFLOWS, lambda: env.store, clock=env.clock)
+    loads = env.store.count("load")
+    await asyncio.gather(*(history.history(runtime, asks(), id) for _ in range(3)), history.steps(runtime, asks(), id))
+    assert env.store.count("load") == loads + 1
+    await env.client.send(id, news, 7)
+    await env.settle()
+    kinds = [e["kind"] for e in body(await history.history(runtime, asks(), id))["events"]]
+    assert kinds.count("channel") == 1
 
 
 @pytest.mark.parametrize("route", [history.history, history.steps, history.family])
