@@ -18,7 +18,7 @@ from engine.driving.worker import Worker
 from engine.ground import tokens
 from engine.ground.clock import Clock
 from engine.ground.errors import InvalidInput, UnknownDeferred, UnknownWorkflow
-from engine.ground.names import execution_id as id_of
+from engine.ground.names import execution_id as derived_id
 from engine.ground.settings import Settings
 from engine.store.base import Filter, Store
 from engine.store.documents import Execution, inbox_id
@@ -133,7 +133,7 @@ class Client:
         if execution_id is not None and key is None:
             return Handle(self, found, execution_id)
         if execution_id is None and key is not None:
-            return Handle(self, found, id_of(found.name, key))
+            return Handle(self, found, derived_id(found.name, key))
         raise TypeError("a handle takes the execution's id or its idempotency key: one of the two")
 
     async def start_json(self, name: str, text: str, *, key: str | None = None, drive: bool = False) -> Status:
@@ -156,16 +156,16 @@ class Client:
 
     async def status(self, execution: str | Handle[Any]) -> Status:
         """How an execution stands. Raises UnknownExecution."""
-        return await self._requests.poll(_id(execution))
+        return await self._requests.poll(id_of(execution))
 
     async def read(self, execution: str | Handle[Any]) -> Execution:
         """The stored document of an execution. Raises UnknownExecution, and InvalidInput for a malformed id."""
-        return await self._requests.read(_id(execution))
+        return await self._requests.read(id_of(execution))
 
     async def wait(self, execution: str | Handle[Any], timeout: float | timedelta | None = None) -> Status:
         """The status of an execution once it has ended, or as it stands after `timeout` (seconds, or a timedelta), or
         when this process is about to be closed. Raises UnknownExecution."""
-        execution_id = _id(execution)
+        execution_id = id_of(execution)
         deadline = self._clock.now() + _duration(timeout)
         status, pause = await self.status(execution_id), FIRST_POLL
         while not status.is_complete and (left := deadline - self._clock.now()) > timedelta(0):
@@ -185,7 +185,7 @@ class Client:
         and RuntimeError for a client without a worker."""
         if self._worker is None:
             raise RuntimeError("this client has no worker to drive with")
-        await self._worker.drive(await self._requests.read(_id(execution)))
+        await self._worker.drive(await self._requests.read(id_of(execution)))
 
     @overload
     async def resolve(self, execution: str | Handle[Any], deferred: Deferred[None]) -> Status: ...
@@ -198,7 +198,7 @@ class Client:
         UnknownExecution, UnknownDeferred, InvalidInput, EncodingError, AlreadyResolved, AlreadyEnded."""
         found = self._find_deferred(deferred)
         text, _ = found.codec.round_trip(value)
-        return await self._requests.resolve(_id(execution), found.name, text)
+        return await self._requests.resolve(id_of(execution), found.name, text)
 
     async def resolve_token(self, token: str, value: Any = None) -> Status:
         """As `resolve`, for the deferred that a token names."""
@@ -208,12 +208,12 @@ class Client:
     async def resolve_json(self, execution: str | Handle[Any], name: str, text: str) -> Status:
         """As `resolve`, with a value of JSON text from outside."""
         found = self._find_deferred(name)
-        return await self._requests.resolve(_id(execution), found.name, found.codec.accept(text or "null"))
+        return await self._requests.resolve(id_of(execution), found.name, found.codec.accept(text or "null"))
 
     async def reject(self, execution: str | Handle[Any], deferred: str | Deferred[Any], failure: Failure) -> Status:
         """Resolve a deferred with a typed failure, which is raised where the workflow awaits the deferred. Raises as
         `resolve` does."""
-        return await self._requests.resolve(_id(execution), self._find_deferred(deferred).name, None, record(failure))
+        return await self._requests.resolve(id_of(execution), self._find_deferred(deferred).name, None, record(failure))
 
     @overload
     async def send(
@@ -227,32 +227,32 @@ class Client:
         """Send a value to a channel. With a `key`, sending the value again changes nothing. Raises UnknownExecution,
         UnknownDeferred for a channel that nobody declares, InvalidInput, EncodingError, AlreadyEnded."""
         found = self._find_channel(channel)
-        return await self._requests.send(_id(execution), found.name, found.codec.round_trip(value)[0], key)
+        return await self._requests.send(id_of(execution), found.name, found.codec.round_trip(value)[0], key)
 
     async def send_json(self, execution: str | Handle[Any], name: str, text: str, *, key: str | None = None) -> Status:
         """As `send`, with a value of JSON text from outside."""
         found = self._find_channel(name)
-        return await self._requests.send(_id(execution), found.name, found.codec.accept(text or "null"), key)
+        return await self._requests.send(id_of(execution), found.name, found.codec.accept(text or "null"), key)
 
     async def interrupt(self, execution: str | Handle[Any], *, reason: str | None = None) -> Status:
         """Ask an execution to stop and clean up. Once accepted, the execution ends as interrupted; `interrupted` is
         False in the status of one that had ended before. `reason`: up to 1,000 characters, shown in the status, and the
         message of the CancelledError in the workflow; of several, the first stays. Raises UnknownExecution,
         InvalidInput."""
-        return await self._requests.interrupt(_id(execution), reason)
+        return await self._requests.interrupt(id_of(execution), reason)
 
     async def resume(self, execution: str | Handle[Any]) -> Status:
         """Let a suspended execution run again, also a quarantined one. Raises UnknownExecution, AlreadyEnded."""
-        return await self._requests.resume(_id(execution))
+        return await self._requests.resume(id_of(execution))
 
     async def terminate(self, execution: str | Handle[Any]) -> Status:
         """End an execution at once, and run nothing: no cleanup, no compensation. Its children go on. This works
         whatever its history or code has become. Raises UnknownExecution, AlreadyEnded."""
-        return await self._requests.terminate(_id(execution))
+        return await self._requests.terminate(id_of(execution))
 
     async def purge(self, execution: str | Handle[Any]) -> None:
         """Delete all that is stored of an execution that has ended. Raises UnknownExecution, NotEnded."""
-        await self._requests.purge(_id(execution))
+        await self._requests.purge(id_of(execution))
 
     async def list(self, filter: Filter, limit: int = 100, continuation: str | None = None) -> Page:
         """Executions, the newest first. The results of large ones are left out."""
@@ -304,7 +304,8 @@ class Client:
         return found
 
 
-def _id(execution: str | Handle[Any]) -> str:
+def id_of(execution: str | Handle[Any]) -> str:
+    """The id of an execution that is given by its handle or its id."""
     return execution.execution_id if isinstance(execution, Handle) else execution
 
 

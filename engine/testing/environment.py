@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar, overload
 
-from engine.boundary.client import Client
+from engine.boundary.client import Client, TakesNothing, TakesPayload, id_of
+from engine.boundary.handle import Handle
 from engine.boundary.status import Status
-from engine.core.declarations import MISSING, Deferred, Workflow
+from engine.core.declarations import MISSING, Activity, Deferred, Workflow
 from engine.core.registry import Declaration, Registry
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import Fault
@@ -21,8 +22,14 @@ from engine.store.wrapper import WatchedStore
 from engine.testing.clock import ManualClock
 from engine.testing.process import Fate, Process
 from engine.testing.replayer import export, replay
-from engine.testing.stage import Script, Stage, check_step
+from engine.testing.stage import Script, Stage, check_step, every_call
+from engine.values.events import AttemptFailed, Begun, Event, StepResolved
 
+R = TypeVar("R")
+T = TypeVar("T")
+
+SHOWN_EVENTS = 6
+"""Events that the error of an execution that doesn't come to an end shows."""
 TEST_SETTINGS = Settings(hold=timedelta(0), retention=timedelta(0), batch_budget=timedelta(days=1))
 """No timer is waited for in memory: each one suspends, and the clock jumps to it. Meanwhile no batch's budget ends."""
 
@@ -36,6 +43,8 @@ class Environment:
 
     activities: functions that run in place of activities, by their names.
     evict: let go after every activity, so that each step is replayed by a driver that knows nothing.
+    patience: how long an attempt with a `timeout=` may run in real time. One that runs longer is taken for one that
+        hangs: the clock moves to the end of its timeout.
     workers: how many drive at once, each of which would like to have every execution.
     declares: what workflows use and their code doesn't name, as for `Runtime`.
     replays: `finish` replays the history of what has ended, and raises the Fault that comes of it.
@@ -53,6 +62,7 @@ class Environment:
         activities: Mapping[str, Callable[..., Any]] | None = None,
         declares: Sequence[Declaration] = (),
         evict: bool = False,
+        patience: timedelta = timedelta(seconds=1),
         workers: int = 1,
         replays: bool = True,
         fate: Fate | None = None,
@@ -63,6 +73,7 @@ class Environment:
         self.registry = Registry(workflows, declares)
         self._script = Script(activities or {}, self.registry.activity_names(), evict)
         self._replays = replays
+        self._patience = patience
         self._fate = fate or Fate()
         self.worker = self.new_worker()
         self._others = [self.new_worker() for _ in range(workers - 1)]
@@ -92,16 +103,25 @@ class Environment:
         self.worker = self.new_worker()
         self._others = [self.new_worker() for _ in self._others]
 
-    def ran(self, execution_id: str | None = None) -> list[str]:
+    def ran(self, execution: str | Handle[Any] | None = None) -> list[str]:
         """The steps that ran, of one execution or of all, in the order in which they began. Every attempt counts, also
         one that was cut off; what is only replayed doesn't."""
-        return [info.step for info in self._script.ran if execution_id in (None, info.execution_id)]
+        wanted = None if execution is None else id_of(execution)
+        return [info.step for info in self._script.ran if wanted in (None, info.execution_id)]
 
     def fail(self, step: str, error: BaseException, times: int | None = 1) -> None:
-        """Have the next attempts of a step raise `error` instead of running: so many, or (None) all. `step` is the
-        activity's name, or `name#2` for its second call in an execution. Raises ValueError for an unknown name."""
+        """Have the next attempts of that one step raise `error` instead of running: so many, or (None) all. `step` is
+        `name` for the first call of an activity in an execution, `name#2` for the second. For every call of an activity
+        it is `fail_activity`. Raises ValueError for an unknown name."""
         check_step(step, self.registry.activity_names())
         self._script.failures[step] = error, times
+
+    def fail_activity(self, activity: str | Activity[Any, Any], error: BaseException, times: int | None = None) -> None:
+        """Have every call of an activity raise `error` instead of running: all attempts of all its steps, or the next
+        `times` of them together. Raises ValueError for an unknown name."""
+        name = activity if isinstance(activity, str) else activity.name
+        check_step(name, self.registry.activity_names())
+        self._script.failures[every_call(name)] = error, times
 
     def crash_at(self, step: str, *, after: bool = False) -> None:
         """Have the worker die when it comes to that step, or (`after`) when the step has run and isn't recorded yet.
@@ -115,22 +135,45 @@ class Environment:
         self.worker.die()
         await self._replace_the_dead()
 
-    async def start(self, workflow: Workflow[Any, Any], payload: Any = MISSING, *, key: str | None = None) -> str:
-        """Start an execution, without driving it. Returns its id."""
-        return (await self.client.start(workflow, payload, key=key)).execution_id
+    @overload
+    async def start(self, workflow: TakesNothing[R], *, key: str | None = None) -> Handle[R]: ...
+    @overload
+    async def start(self, workflow: TakesPayload[T, R], payload: T, *, key: str | None = None) -> Handle[R]: ...
+    @overload
+    async def start(self, workflow: str, payload: Any = ..., *, key: str | None = None) -> Handle[Any]: ...
+    async def start(self, workflow: Any, payload: Any = MISSING, *, key: str | None = None) -> Handle[Any]:
+        """Start an execution, without driving it. Returns its handle. Raises as `Client.start` does."""
+        return await self.client.start(workflow, payload, key=key)
 
-    async def complete(self, execution_id: str, deferred: Deferred[Any] | str, value: Any = None) -> None:
-        """Resolve a deferred."""
-        await self.client.resolve(execution_id, deferred, value)
+    @overload
+    async def run(self, workflow: TakesNothing[R], *, key: str | None = None) -> Status: ...
+    @overload
+    async def run(self, workflow: TakesPayload[T, R], payload: T, *, key: str | None = None) -> Status: ...
+    @overload
+    async def run(self, workflow: str, payload: Any = ..., *, key: str | None = None) -> Status: ...
+    async def run(self, workflow: Any, payload: Any = MISSING, *, key: str | None = None) -> Status:
+        """Start an execution and `finish` it."""
+        return await self.finish(await self.start(workflow, payload, key=key))
 
-    async def drive(self, execution_id: str) -> Status:
+    @overload
+    async def resolve(self, execution: str | Handle[Any], deferred: Deferred[None]) -> None: ...
+    @overload
+    async def resolve(self, execution: str | Handle[Any], deferred: Deferred[T], value: T) -> None: ...
+    @overload
+    async def resolve(self, execution: str | Handle[Any], deferred: str, value: Any = None) -> None: ...
+    async def resolve(self, execution: str | Handle[Any], deferred: Any, value: Any = None) -> None:
+        """Resolve a deferred. Raises as `Client.resolve` does."""
+        await self.client.resolve(execution, deferred, value)
+
+    async def drive(self, execution: str | Handle[Any]) -> Status:
         """Let the worker drive the execution until it lets go, at the present time. Returns its status."""
-        await self._drive([await self.store.inner.read(execution_id)], [self.worker])
-        return await self.status(execution_id)
+        await self._drive([await self.store.inner.read(id_of(execution))], [self.worker])
+        return await self.status(execution)
 
-    async def status(self, execution_id: str) -> Status:
+    async def status(self, execution: str | Handle[Any]) -> Status:
         """How the execution stands."""
-        return await Client(self.store.inner, self.registry, self.settings, self.clock, None).status(execution_id)
+        client = Client(self.store.inner, self.registry, self.settings, self.clock, None)
+        return await client.status(id_of(execution))
 
     async def settle(self, limit: int = 10_000) -> None:
         """Drive whatever has something to do at the present time, until nothing has. The clock stands still. Raises
@@ -142,26 +185,53 @@ class Environment:
             await self._drive(ready, [self.worker, *self._others])
         raise AssertionError(f"there was still something to do after {limit} rounds")
 
-    async def finish(self, execution_id: str, limit: int = 10_000) -> Status:
+    async def finish(self, execution: str | Handle[Any], limit: int = 500) -> Status:
         """Drive the execution and all others, moving the clock to whatever is due next, until this one has ended and
         owes nobody its end, or everything waits for the outside alone. Timeouts run out: use `settle` to stop at the
-        present time. Raises AssertionError if it doesn't come about within `limit` moves of the clock, and a Fault if
-        what has ended can't be replayed."""
+        present time. Raises AssertionError, which says what the execution did last, if that takes more than `limit`
+        moves of the clock, or if it waits for workflows that aren't in the environment; and a Fault if what has ended
+        can't be replayed."""
+        id = id_of(execution)
         for _ in range(limit):
-            await self.settle(limit)
-            execution = await self.store.inner.read(execution_id)
-            if execution.is_complete:
-                await self._replay(execution)
-                return await self.status(execution_id)
-            due = await self.store.inner.due(FAR_FUTURE, 1_000)
-            if not due.executions:
-                return await self.status(execution_id)
-            self.clock.jump(min(map(self._next_look, due.executions)) + timedelta(milliseconds=1))
-        raise AssertionError(f"execution {execution_id} neither ended nor came to rest in {limit} moves of the clock")
+            await self.settle()
+            stored = await self.store.inner.read(id)
+            if stored.is_complete:
+                await self._replay(stored)
+                return await self.status(id)
+            due = (await self.store.inner.due(FAR_FUTURE, 1_000)).executions
+            known = [each for each in due if each.is_complete or self._is_known(each)]
+            if due and not known:
+                raise AssertionError(
+                    f"nobody runs {_listed(due)}: give those workflows to the environment as well. "
+                    + await self._last_events(id)
+                )
+            if not known:
+                return await self.status(id)
+            self.clock.jump(min(map(self._next_look, known)) + timedelta(milliseconds=1))
+        raise AssertionError(
+            f"execution {id} of {stored.workflow} neither ended nor came to rest in {limit:,} moves of the clock, to "
+            f"{self.clock.now():%Y-%m-%d %H:%M}. " + await self._last_events(id)
+        )
+
+    async def _last_events(self, execution_id: str) -> str:
+        """The end of the history, for people."""
+        loaded = await self.store.inner.load(execution_id)
+        events = [event for chunk in loaded.chunks for event in chunk.decoded()]
+        return "Its last events: " + ("; ".join(map(_shown, events[-SHOWN_EVENTS:])) or "none, it hasn't begun")
 
     async def _drive(self, executions: list[Execution], workers: list[Process]) -> None:
-        driving = [worker.drive(execution) for execution in executions for worker in workers]
-        endings = await asyncio.gather(*driving, return_exceptions=True)
+        calls = [worker.drive(execution) for execution in executions for worker in workers]
+        driving = asyncio.gather(*calls, return_exceptions=True)
+        try:
+            while not driving.done():
+                before = set(self._script.running)
+                await asyncio.wait({driving}, timeout=self._patience.total_seconds())
+                hanging = [ends for attempt, ends in list(self._script.running.items()) if attempt in before]
+                if hanging and not driving.done():
+                    self.clock.jump(min(hanging) + timedelta(milliseconds=1))
+        finally:
+            driving.cancel()
+        endings = driving.result()
         cut_off = any(worker.is_dead for worker in workers)
         for ending in endings:
             if ending is not None and not (cut_off and isinstance(ending, asyncio.CancelledError)):
@@ -210,6 +280,17 @@ class Environment:
     def _is_known(self, execution: Execution) -> bool:
         return self.registry.find(execution.workflow, execution.version) is not None
 
-    async def run(self, workflow: Workflow[Any, Any], payload: Any = MISSING, *, key: str | None = None) -> Status:
-        """Start an execution and `finish` it."""
-        return await self.finish(await self.start(workflow, payload, key=key))
+
+def _listed(executions: list[Execution]) -> str:
+    return ", ".join(sorted({f"workflow {each.workflow!r} version {each.version!r}" for each in executions}))
+
+
+def _shown(event: Event) -> str:
+    match event:
+        case StepResolved(error=None):
+            return f"{event.kind} {event.step} ended"
+        case StepResolved() | AttemptFailed() if event.error is not None:
+            return f"{event.step} failed: {event.error.type}: {event.error.message[:80]}"
+        case Begun():
+            return f"child {event.step} began"
+    return event.kind

@@ -71,6 +71,7 @@ class Process(Worker):
     def __init__(self, store: Store, registry: Registry, settings: Settings, clock: Clock, fate: Fate) -> None:
         super().__init__(cast(Store, _Lifeline(store, self, fate)), registry, settings, clock)
         self.is_dead = False
+        self.clock = clock
         self.stage: StandIns | None = None
 
     def start(self, execution: Execution) -> asyncio.Task[None]:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.boundary.client import id_of
+from engine.boundary.handle import Handle
 from engine.core.declarations import Workflow
 from engine.core.registry import by_version
 from engine.core.run import Run
@@ -35,14 +37,15 @@ class Replayed:
     waiting: list[str]
 
 
-async def export(store: Store, execution_id: str) -> str:
-    """The recording of an execution, as JSON text. Raises Missing."""
-    execution = await store.read(execution_id)
-    loaded = await store.load(execution_id, execution.history_start)
-    chunks = of_run(loaded.chunks, execution.run_id, execution.history_start)
-    payload = payload_of(execution, loaded, [event for chunk in chunks[:1] for event in chunk.decoded()])
-    result = loaded.output.value if loaded.output else execution.completed_result
-    document = execution.model_copy(update={"payload": payload, "completed_result": result}).to_document()
+async def export(store: Store, execution: str | Handle[Any]) -> str:
+    """The recording of an execution, given by its handle or its id, as JSON text. Raises Missing."""
+    execution_id = id_of(execution)
+    stored = await store.read(execution_id)
+    loaded = await store.load(execution_id, stored.history_start)
+    chunks = of_run(loaded.chunks, stored.run_id, stored.history_start)
+    payload = payload_of(stored, loaded, [event for chunk in chunks[:1] for event in chunk.decoded()])
+    result = loaded.output.value if loaded.output else stored.completed_result
+    document = stored.model_copy(update={"payload": payload, "completed_result": result}).to_document()
     history = [chunk.to_document() for chunk in chunks]
     return json.dumps({"execution": document, "history": history}, indent=1)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from engine.core.activity_info import ActivityInfo, current_info
@@ -32,6 +34,9 @@ class Script:
         self.replaced = dict(replaced)
         self.evicts = evicts
         self.failures: dict[str, tuple[BaseException, int | None]] = {}
+        """What the next attempts of a step, or of every call of an activity, fail with."""
+        self.running: dict[object, datetime] = {}
+        """The attempts under way that have a time limit, each with the moment at which that limit runs out."""
         self.deaths: dict[str, bool] = {}
         """Steps in which the process dies, and whether it does so once they have run."""
 
@@ -39,14 +44,26 @@ class Script:
         """An attempt begins. Raises what it is to fail with."""
         info = current_info()
         self.ran.append(info)
-        if info.step not in self.failures:
-            return
-        error, left = self.failures[info.step]
-        if left is not None:
-            self.failures[info.step] = error, left - 1
-            if left <= 1:
-                del self.failures[info.step]
-        raise error
+        for planned in (info.step, every_call(info.step)):
+            if planned not in self.failures:
+                continue
+            error, left = self.failures[planned]
+            if left is not None:
+                self.failures[planned] = error, left - 1
+                if left <= 1:
+                    del self.failures[planned]
+            raise error
+
+    @contextlib.contextmanager
+    def limited(self, ends: datetime | None) -> Iterator[None]:
+        """An attempt that may last until `ends`."""
+        attempt = object()
+        if ends is not None:
+            self.running[attempt] = ends
+        try:
+            yield
+        finally:
+            self.running.pop(attempt, None)
 
     def dies(self, after: bool) -> bool:
         """Whether the process dies here, for the first and only time."""
@@ -67,21 +84,23 @@ class Stage:
     def function_of(self, activity: Activity[Any, Any]) -> Callable[..., Any]:
         """The activity's function, or the one in its place, with what the script says around it."""
         function = self._script.replaced.get(activity.name, activity.function)
-        return self._on_loop(function) if self.is_async(activity) else self._in_thread(function)
+        ends = None if activity.timeout is None else self._process.clock.now() + activity.timeout
+        return self._on_loop(function, ends) if self.is_async(activity) else self._in_thread(function, ends)
 
     def is_async(self, activity: Activity[Any, Any]) -> bool:
         """Whether it runs on the loop: what replaces a function of a thread may be either."""
         functions = activity.function, self._script.replaced.get(activity.name)
         return any(inspect.iscoroutinefunction(getattr(f, "function", f)) for f in functions)
 
-    def _on_loop(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _on_loop(self, function: Callable[..., Any], ends: datetime | None) -> Callable[..., Any]:
         async def call(*args: Any, **kwargs: Any) -> Any:
             if self._script.dies(after=False):
                 await self._die()
             self._script.enter()
             try:
-                result = function(*args, **kwargs)
-                return await result if inspect.isawaitable(result) else result
+                with self._script.limited(ends):
+                    result = function(*args, **kwargs)
+                    return await result if inspect.isawaitable(result) else result
             finally:
                 if self._script.dies(after=True):
                     await self._die()
@@ -89,7 +108,7 @@ class Stage:
 
         return call
 
-    def _in_thread(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _in_thread(self, function: Callable[..., Any], ends: datetime | None) -> Callable[..., Any]:
         loop = asyncio.get_running_loop()
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -98,7 +117,9 @@ class Stage:
                 raise Died
             self._script.enter()
             try:
-                return function(*args, **kwargs)
+                with self._script.limited(ends):
+                    result = function(*args, **kwargs)
+                return result
             finally:
                 if self._script.dies(after=True):
                     loop.call_soon_threadsafe(self._process.die)
@@ -113,6 +134,11 @@ class Stage:
     def _leave(self) -> None:
         if self._script.evicts:
             self._process.evict()
+
+
+def every_call(step: str) -> str:
+    """Stands for all steps of the activity whose step this is."""
+    return f"{step.partition('#')[0]}#*"
 
 
 def check_step(step: str, names: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ async def test_an_approved_order_is_shipped() -> None:
     async with Environment(WORKFLOWS) as env:
         execution = await env.start(fulfil, ORDER)
         await env.settle()
-        await env.complete(execution, approval, Approval(approved=True, by="Eve"))
+        await env.resolve(execution, approval, Approval(approved=True, by="Eve"))
         receipt = (await env.finish(execution)).value()
         assert receipt["approved_by"] == "Eve"
         assert env.ran() == ["charge", "reserve", "ship"]

@@ -40,11 +40,11 @@ async def to_its_end(env: Environment, id: str) -> None:
 
 async def say_yes_but(env: Environment, id: str) -> None:
     await env.drive(id)
-    await env.complete(id, recorded.approval, True)
+    await env.resolve(id, recorded.approval, True)
     await env.settle()
-    await env.complete(id, recorded.approval["finance"], False)
+    await env.resolve(id, recorded.approval["finance"], False)
     await env.settle()
-    await env.complete(id, recorded.approval["legal"], True)
+    await env.resolve(id, recorded.approval["legal"], True)
     await env.finish(id)
     await env.client.reject(id, recorded.reading, recorded.Unreadable(meter="m-1"))
     await env.finish(id)
@@ -81,18 +81,18 @@ async def stop_twice(env: Environment, id: str) -> None:
     await env.settle()
     await env.client.interrupt(id)
     await env.settle()
-    await env.complete(id, recorded.approval["cleaned"], True)
-    await env.complete(id, recorded.approval["told"], True)
+    await env.resolve(id, recorded.approval["cleaned"], True)
+    await env.resolve(id, recorded.approval["told"], True)
     await env.finish(id)
 
 
 async def interrupt_while_told(env: Environment, id: str) -> None:
-    await env.complete(id, recorded.approval, True)
-    await env.complete(id, recorded.approval["cleaned"], True)
+    await env.resolve(id, recorded.approval, True)
+    await env.resolve(id, recorded.approval["cleaned"], True)
     await env.drive(id)
     await env.client.interrupt(id)
     await env.settle()
-    await env.complete(id, recorded.approval["told"], True)
+    await env.resolve(id, recorded.approval["told"], True)
     await env.finish(id)
 
 
@@ -106,7 +106,7 @@ async def mend(env: Environment, id: str) -> None:
 
 async def take_over(env: Environment, id: str) -> None:
     await env.drive(id)
-    await env.complete(id, recorded.approval, True)
+    await env.resolve(id, recorded.approval, True)
     now, settings = env.clock.now(), env.settings
     execution = await env.store.inner.read(id)
     await env.store.inner.replace(
@@ -199,7 +199,7 @@ async def record(name: str) -> str:
     """The text of a recording."""
     code, payload, script = STORIES[name]
     async with Environment(WORKFLOWS) as env:
-        id = await env.start(code, payload, key=f"recorded {name}")
+        id = (await env.start(code, payload, key=f"recorded {name}")).execution_id
         env.clock.advance(timedelta(milliseconds=1234))
         await script(env, id)
         text = await export(env.store.inner, id)

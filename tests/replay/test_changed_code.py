@@ -173,11 +173,11 @@ OTHER_CHANGES: list[tuple[Changed, Changed, tuple[int, str, str]]] = [
 async def _is_noticed_then_restored(old: Changed, new: Changed, event: int, recorded: str, now: str) -> None:
     journal.reset()
     async with Environment([old]) as env:
-        id = await env.start(old)
+        id = (await env.start(old)).execution_id
         await env.finish(id)
         history = (await env.store.load(id)).chunks
         env.deploy([new])
-        await env.complete(id, gate, "opened")
+        await env.resolve(id, gate, "opened")
         await env.finish(id)
         execution = await env.store.inner.read(id)
         assert not execution.is_complete
@@ -196,7 +196,7 @@ async def _is_noticed_then_restored(old: Changed, new: Changed, event: int, reco
         assert status.outcome == "completed"
         async with Environment([old]) as unchanged:
             whole = await unchanged.start(old)
-            await unchanged.complete(whole, gate, "opened")
+            await unchanged.resolve(whole, gate, "opened")
             assert status.value() == (await unchanged.finish(whole)).value()
         assert (await env.store.load(id)).chunks[: len(history)] == history
     assert "omega" not in journal.ran
@@ -220,10 +220,10 @@ async def test_deferreds_that_change_places_are_noticed() -> None:
     """The one that was resolved is not the one that the code waits for now."""
     async with Environment([waits_for_one]) as env:
         id = await env.start(waits_for_one)
-        await env.complete(id, gate, "one")
+        await env.resolve(id, gate, "one")
         await env.settle()
         env.deploy([waits_for_the_other])
-        await env.complete(id, other_gate, "other")
+        await env.resolve(id, other_gate, "other")
         await env.settle()
         cause = (await env.status(id)).cause
         assert cause is not None
@@ -245,5 +245,5 @@ async def test_new_code_behind_what_is_recorded_is_welcome() -> None:
         id = await env.start(original)
         await env.settle()
         env.deploy([longer])
-        await env.complete(id, gate, "opened")
+        await env.resolve(id, gate, "opened")
         assert (await env.finish(id)).value() == ["alpha", "beta 1", "opened", "omega", "gamma"]

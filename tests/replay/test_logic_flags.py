@@ -44,7 +44,7 @@ async def test_every_execution_carries_the_flags_of_its_creator() -> None:
 async def test_without_the_flag_the_seed_is_the_executions_id() -> None:
     """O3: an execution of an engine before the flag, with the id of its run, goes on to draw what it drew."""
     async with Environment(WORKFLOWS) as env:
-        id = await env.start(chance, key="recorded chance")
+        id = (await env.start(chance, key="recorded chance")).execution_id
         execution = await env.store.inner.read(id)
         await env.store.inner.replace(execution.model_copy(update={"logic_flags": ()}))
         drawn = (await env.finish(id)).value()
@@ -59,7 +59,7 @@ async def test_without_the_flag_endings_are_as_they_were(flags: tuple[str, ...],
     ran = []
     for script in (stop_twice, interrupt_while_told):
         async with Environment(WORKFLOWS) as env:
-            id = await env.start(torn)
+            id = (await env.start(torn)).execution_id
             execution = await env.store.inner.read(id)
             await env.store.inner.replace(execution.model_copy(update={"logic_flags": flags}))
             await script(env, id)

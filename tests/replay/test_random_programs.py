@@ -183,7 +183,7 @@ BOUNDED = settings(
 def _offers(key: str) -> Signal:
     async def signal(env: Environment, id: str) -> None:
         with contextlib.suppress(AlreadyEnded):
-            await env.complete(id, given_value[key], f"given {key}")
+            await env.resolve(id, given_value[key], f"given {key}")
 
     return signal
 

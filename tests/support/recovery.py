@@ -74,7 +74,7 @@ def completes(deferred: Deferred[Any], value: Any) -> Signal:
     """The outside completes a deferred."""
 
     async def signal(env: Environment, id: str) -> None:
-        await env.complete(id, deferred, value)
+        await env.resolve(id, deferred, value)
 
     return signal
 
@@ -89,7 +89,7 @@ async def play(scenario: Scenario, deaths: Sequence[Death] = ()) -> Witness:
     journal.reset()
     async with Environment([scenario.workflow]) as env:
         with mock.patch("engine.boundary.requests.new_run_id", return_value="the-run"):  # it seeds chance
-            id = await env.start(scenario.workflow, scenario.payload, key="the scenario")
+            id = (await env.start(scenario.workflow, scenario.payload, key="the scenario")).execution_id
         signals = list(scenario.signals)
         recorded: list[Document] = []
         died: list[Death] = []

@@ -32,6 +32,7 @@ from engine import (
     finalizer,
     workflow,
 )
+from engine.testing import Environment
 
 
 class Order(BaseModel):
@@ -279,6 +280,23 @@ async def speaks(client: Client, handle: Handle[Receipt]) -> None:
     await client.resolve(handle.execution_id, approval, "yes")  # type: ignore[misc]
     await client.send(handle, mixed, Receipt(1))
     await client.send(handle, mixed, "lamp")  # type: ignore[misc]
+
+
+async def is_tested(env: Environment, order: Order) -> None:
+    handle = await env.start(fulfil, order)
+    assert_type(handle, Handle[Receipt])
+    assert_type(await env.start(tidy, key="7"), Handle[int])
+    assert_type(await env.run(fulfil, order), Status)
+    assert_type(await env.finish(handle), Status)
+    assert_type(await env.finish(handle.execution_id), Status)
+    await env.resolve(handle, approval, True)
+    await env.resolve(handle, signal)
+    env.fail("charge#2", ConnectionError(), times=2)
+    env.fail_activity(charge, ConnectionError())
+    await env.start(fulfil, "lamp")  # type: ignore[misc]
+    await env.run(tidy, order)  # type: ignore[arg-type]
+    await env.resolve(handle, approval, "yes")  # type: ignore[misc]
+    env.fail_activity(fulfil, ConnectionError())  # type: ignore[arg-type]
 
 
 async def serves(runtime: Runtime) -> None:

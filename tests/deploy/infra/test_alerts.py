@@ -67,7 +67,7 @@ async def fails() -> str:
 
 async def _killed(env: Environment) -> None:
     """Its drivers die, again and again."""
-    id = await env.start(waits)
+    id = (await env.start(waits)).execution_id
     for _ in range(env.settings.max_claims):
         execution, now = await env.store.read(id), env.clock.now()
         await env.store.replace(documents.claimed(execution, now, "dies", env.settings.lease, env.settings.skew))
@@ -80,7 +80,7 @@ async def _changed(env: Environment) -> None:
     id = await env.start(waits)
     await env.drive(id)
     env.deploy([changed, fails])
-    await env.complete(id, signal, "go")
+    await env.resolve(id, signal, "go")
     assert (await env.drive(id)).cause is not None
 
 

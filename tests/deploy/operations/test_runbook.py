@@ -136,7 +136,7 @@ async def test_the_queries_find_what_they_are_for() -> None:
         set_up(double)
         store = CosmosStore(CosmosAccount(double.endpoint, double.key))
         async with Environment([whole, part], store) as env, CosmosClient(double.endpoint, double.key) as client:
-            id = await env.start(whole, "a")
+            id = (await env.start(whole, "a")).execution_id
             await env.finish(id)
             container = client.get_database_client(DATABASE).get_container_client(CONTAINER)
             chunks = [chunk async for chunk in container.query_items(history.replace("'ID'", f"'{id}'"))]

@@ -73,11 +73,11 @@ async def _note(env: Environment, id: str) -> None:
 
 
 async def _answer(env: Environment, id: str) -> None:
-    await env.complete(id, answer, "yes")
+    await env.resolve(id, answer, "yes")
 
 
 async def _refuse(env: Environment, id: str) -> None:
-    await env.complete(id, answer, "no")
+    await env.resolve(id, answer, "no")
 
 
 async def _interrupt(env: Environment, id: str) -> None:
@@ -105,7 +105,7 @@ async def record() -> dict[str, str]:
     for name, story, payload, stages, ends_as, result in STORIES:
         store = SqliteStore(":memory:")
         async with Environment(PROGRAM, store) as env:
-            id = await env.start(whole, payload)
+            id = (await env.start(whole, payload)).execution_id
             for stage in stages:
                 await stage(env, id)
             documents = await take(store)

@@ -67,7 +67,7 @@ async def _say_what_is_missing(env: Environment, golden: Golden) -> None:
     if "channel::compat_notes::first" not in ids:
         await env.client.send(golden.execution_id, "compat_notes", 11)
     if "deferred::compat_answer" not in ids:
-        await env.complete(golden.execution_id, "compat_answer", "yes")
+        await env.resolve(golden.execution_id, "compat_answer", "yes")
 
 
 def test_what_is_recorded_is_of_no_machine() -> None:

@@ -76,7 +76,7 @@ async def test_unknown_fields_survive_in_the_store_to_the_end() -> None:
         await put(store, [_newer(document) for document in OWING.documents])
         env.clock.advance(timedelta(minutes=10))
         await env.client.send(OWING.execution_id, "compat_notes", 11)
-        await env.complete(OWING.execution_id, "compat_answer", "yes")
+        await env.resolve(OWING.execution_id, "compat_answer", "yes")
         status = await env.finish(OWING.execution_id)
         assert status.outcome == "completed"
         before = {(document["executionId"], document["id"]) for document in OWING.documents}

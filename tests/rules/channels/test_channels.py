@@ -73,7 +73,7 @@ async def test_a_channels_values_come_in_order_each_once() -> None:
     """async for, with a suspension between them; two of one value are two; at every crash."""
 
     async def scenario(env: Environment) -> None:
-        id = await env.start(takes_numbers, key="k")
+        id = (await env.start(takes_numbers, key="k")).execution_id
         for value in (3, 1):
             await env.client.send(id, numbers, value)
         await rest(env)
@@ -126,11 +126,11 @@ async def test_receivers_at_once_share_the_values() -> None:
 async def test_a_receiver_that_gave_up_takes_no_value() -> None:
     """The value that comes after its timeout goes to the next call."""
     async with Environment(ALL) as env:
-        id = await env.start(takes_or_gives_up)
+        id = (await env.start(takes_or_gives_up)).execution_id
         await env.settle()
         await env.client.send(id, numbers, 1)
         assert (await env.finish(id)).value() == [1, None, None]
-        id = await env.start(takes_or_gives_up)
+        id = (await env.start(takes_or_gives_up)).execution_id
         await env.settle()
         execution = await env.store.inner.read(id)
         assert execution.due_at is not None
@@ -144,7 +144,7 @@ async def test_a_receiver_that_gave_up_takes_no_value() -> None:
 async def test_a_value_with_a_key_is_sent_once(key: str) -> None:
     """A5: again is a success that changes nothing, also after the end; without a key it is another value."""
     async with Environment(ALL) as env:
-        id = await env.start(takes_numbers)
+        id = (await env.start(takes_numbers)).execution_id
         for _ in range(3):
             await env.client.send(id, numbers, 7, key=key)
         await env.settle()
@@ -162,7 +162,7 @@ async def test_a_value_with_a_key_is_sent_once(key: str) -> None:
 async def test_wrong_values_and_names_are_refused() -> None:
     """Nothing is stored of them."""
     async with Environment(ALL) as env:
-        id = await env.start(takes_numbers)
+        id = (await env.start(takes_numbers)).execution_id
         with pytest.raises(InvalidInput):
             await env.client.send_json(id, "channels.numbers", '"x"')
         with pytest.raises(UnknownDeferred):

@@ -167,7 +167,7 @@ async def test_a_child_is_interrupted_once_what_dropped_it_is_recorded(one: Work
     """Write-ahead: the parent ends, or goes on, after the timeout. Its chunk is lost. Had the child heard by then, its
     end would be there for the next driver before the timeout that caused it."""
     async with Environment(ALL) as env:
-        id = await env.start(one)
+        id = (await env.start(one)).execution_id
         await env.settle()
         env.clock.advance(LATE)
         process, child = Process(env), (await the_child(env, drops_child)).execution_id
@@ -187,7 +187,7 @@ async def test_a_child_is_interrupted_once_what_dropped_it_is_recorded(one: Work
         env.clock.advance(PAST_LEASE)
         await env.settle()
         if one is drops_goes_on:
-            await env.complete(id, drops_answer, "but well")
+            await env.resolve(id, drops_answer, "but well")
         assert (await env.finish(id)).value().startswith("late")
         assert (await the_child(env, drops_child)).outcome == "interrupted"
 
@@ -195,7 +195,7 @@ async def test_a_child_is_interrupted_once_what_dropped_it_is_recorded(one: Work
 async def test_a_lost_interrupt_of_a_child_is_sent_again() -> None:
     """The drop is recorded, and the parent waits; the driver dies before the child hears of it."""
     async with Environment(ALL) as env:
-        id = await env.start(drops_goes_on)
+        id = (await env.start(drops_goes_on)).execution_id
         await env.settle()
         env.clock.advance(LATE)
         process = Process(env)
@@ -213,7 +213,7 @@ async def test_a_child_that_a_frozen_driver_creates_late_is_over(one: Workflow[[
     """It stands still before it creates the child. The next driver gives the child up, because of an interrupt or of a
     timeout, and had never begun it: when the late one goes on, there is nothing for anybody to run."""
     async with Environment(ALL) as env:
-        id = await env.start(one)
+        id = (await env.start(one)).execution_id
         late = Process(env)
         late.store.before = freezer = Standstill("create")
         driving = await late.drive(id)
@@ -240,7 +240,7 @@ async def test_a_child_that_was_given_up_at_once_leaves_no_trace() -> None:
 async def test_a_child_with_a_key_is_nobody_s_to_end() -> None:
     """Given up before it was there: whoever starts it by that key gets a run."""
     async with Environment(ALL) as env:
-        id = await env.start(drops_common_times_out)
+        id = (await env.start(drops_common_times_out)).execution_id
         late = Process(env)
         late.store.before = freezer = Standstill("create")
         await late.drive(id)
@@ -249,7 +249,7 @@ async def test_a_child_with_a_key_is_nobody_s_to_end() -> None:
         await env.worker.sweep()
         assert (await env.status(id)).value() == "late"
         common = await env.start(drops_common)
-        await env.complete(common, drops_answer, "it runs")
+        await env.resolve(common, drops_answer, "it runs")
         assert (await env.finish(common)).value() == "it runs"
         await late.die(id)
 
@@ -263,7 +263,7 @@ async def test_a_child_that_another_step_waits_for_is_not_interrupted() -> None:
         await env.settle()
         child = await the_child(env, drops_common)
         assert not child.interrupted
-        await env.complete(child.execution_id, drops_answer, "it came")
+        await env.resolve(child.execution_id, drops_answer, "it came")
         assert (await env.finish(id)).value() == "it came"
 
 
@@ -275,11 +275,11 @@ async def test_a_child_that_is_to_live_on_is_not_interrupted_by_a_replay(one: Wo
     async with Environment(ALL, evict=evict) as env:
         id = await env.start(one)
         await env.settle()
-        await env.complete(id, drops_go, "go")
+        await env.resolve(id, drops_go, "go")
         await env.settle()
         child = await the_child(env, drops_common)
         assert not child.interrupted
-        await env.complete(child.execution_id, drops_answer, "it lives")
+        await env.resolve(child.execution_id, drops_answer, "it lives")
         assert (await env.finish(child.execution_id)).value() == "it lives"
 
 
@@ -287,7 +287,7 @@ async def test_an_interrupt_that_opens_an_ended_workflow_again_finds_its_childre
     """It has ended, and tells a child that it left behind. That one has ended too; then the interrupt comes, and a
     compensation waits for the child."""
     async with Environment(ALL) as env:
-        id = await env.start(drops_leaves_behind)
+        id = (await env.start(drops_leaves_behind)).execution_id
         await env.settle()
         env.clock.advance(LATE)
         env.store.before = freezer = Freezer(lambda call: call.method == "interrupt" and call.arguments[0] != id)

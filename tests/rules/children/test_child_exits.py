@@ -64,7 +64,7 @@ async def test_a_parents_end_reaches_every_level(workflow: Workflow[Any, Any]) -
         if workflow is root:
             await env.client.interrupt(top)
         else:
-            await env.complete(top, gate, 1)
+            await env.resolve(top, gate, 1)
         assert (await env.finish(top)).outcome == ("interrupted" if workflow is root else "failed")
         await rest(env)
         assert [e.outcome for e in await executions(env, middle)] == ["interrupted"]
@@ -78,7 +78,7 @@ async def test_a_parents_end_reaches_every_level(workflow: Workflow[Any, Any]) -
 async def test_an_interrupt_overtakes_the_creation_of_a_child() -> None:
     """E4: it has been delivered and recorded, and only then does the child's creation land: it is interrupted still."""
     async with Environment(ALL) as env:
-        top = await env.start(then_acts, "k")
+        top = (await env.start(then_acts, "k")).execution_id
         recorded = asyncio.Event()
 
         async def before(call: Call) -> None:
@@ -104,7 +104,7 @@ async def test_an_interrupt_at_any_store_call_of_a_parent(workflow: Workflow[Any
         for moment in ("before", "after"):
             journal.clear()
             async with Environment(ALL) as env:
-                top = await env.start(workflow, "k")
+                top = (await env.start(workflow, "k")).execution_id
                 first = len(env.store.calls)
 
                 async def interrupt(
@@ -151,7 +151,7 @@ async def test_an_abandoned_child_lives_on() -> None:
         child = await only(env, leaf)
         assert not child.is_complete
         assert not child.interrupted
-        await env.complete(child.execution_id, answer, 2)
+        await env.resolve(child.execution_id, answer, 2)
         assert (await env.finish(child.execution_id)).value() == 2
         await assert_at_rest(env)
 

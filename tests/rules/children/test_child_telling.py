@@ -43,10 +43,10 @@ ALL = [*FAMILY, is_busy]
 async def test_told_twice_is_one_event() -> None:
     """Two sweeps on one view of the finished child: the parent's history has its end once."""
     async with Environment(ALL) as env:
-        parent = await env.start(leaves_it, "s")
+        parent = (await env.start(leaves_it, "s")).execution_id
         await env.settle()
         (child,) = await executions(env, leaf)
-        await env.complete(child.execution_id, answer, 3)
+        await env.resolve(child.execution_id, answer, 3)
         seen = []  # type: ignore[var-annotated]
 
         async def before(call: Call) -> None:
@@ -83,7 +83,7 @@ async def test_the_end_of_a_child_is_told_at_least_once(after: bool) -> None:
         parent = await env.start(root, "k", key="p")
         await rest(env)
         for child in await executions(env, leaf):
-            await env.complete(child.execution_id, answer, 4)
+            await env.resolve(child.execution_id, answer, 4)
         assert (await env.finish(parent)).value() == 8
         await assert_at_rest(env)
         assert all(e.parents_notified for e in await executions(env) if e.parents)
@@ -92,7 +92,7 @@ async def test_the_end_of_a_child_is_told_at_least_once(after: bool) -> None:
         await everywhere(ALL, journal, scenario)
         return
     async with Environment(ALL) as env:  # the feed hands over nothing of the child: only sweeps
-        parent = await env.start(leaves_it, "k")
+        parent = (await env.start(leaves_it, "k")).execution_id
         await env.worker.sweep()
         await env.drive(parent)
         child = await only(env, leaf)
@@ -119,7 +119,7 @@ async def test_a_childs_end_in_any_moment_of_its_parents_drive(number: int, mome
     """A1 for children: around each store call of the parent's driver, the suspend write above all; nobody delivers it
     afterwards but the sweep."""
     async with Environment(ALL) as env:
-        child = await env.start(leaf, "k")
+        child = (await env.start(leaf, "k")).execution_id
         await env.settle()
         parent = await env.start(leaves_it, "k")
         first = len(env.store.calls)
@@ -127,7 +127,7 @@ async def test_a_childs_end_in_any_moment_of_its_parents_drive(number: int, mome
         async def end(call: Call) -> None:
             if call.number == first + number:
                 other = env.new_worker(env.store.inner)
-                await env.complete(child, answer, 9)
+                await env.resolve(child, answer, 9)
                 await other.drive(await env.store.inner.read(child))
 
         setattr(env.store, moment, end)
@@ -152,7 +152,7 @@ async def test_a_childs_end_while_its_parent_works() -> None:
         await Gate.begun.wait()
         child = await only(env, leaf)
         await env.worker.drive(child)
-        await env.complete(child.execution_id, answer, 6)
+        await env.resolve(child.execution_id, answer, 6)
         await env.worker.drive(await env.store.inner.read(child.execution_id))
         Gate.may_end.set()
         await driving
@@ -163,13 +163,13 @@ async def test_a_childs_end_after_its_parents() -> None:
     """The parent was terminated, or is gone: the child's debt is settled, and nothing is written there."""
     for purged in (False, True):
         async with Environment(ALL) as env:
-            parent = await env.start(leaves_it, "k")
+            parent = (await env.start(leaves_it, "k")).execution_id
             await env.settle()
             await env.client.terminate(parent)
             if purged:
                 await purge(env, parent)
             child = await only(env, leaf)
-            await env.complete(child.execution_id, answer, 1)
+            await env.resolve(child.execution_id, answer, 1)
             assert (await env.finish(child.execution_id)).value() == 1
             await assert_at_rest(env)
             loaded = await env.store.inner.load(parent)

@@ -77,7 +77,7 @@ async def test_an_output_that_cannot_be_read_yet_is_never_told_as_nothing(caplog
             return Loaded(loaded.chunks, loaded.inbox, loaded.input, None) if lags else loaded
 
         env.store.inner.load = lagging  # type: ignore[method-assign]
-        parent = await env.start(takes_big)
+        parent = (await env.start(takes_big)).execution_id
         await env.drive(parent)
         (child,) = await executions(env, big)
         for _ in range(4):

@@ -215,7 +215,7 @@ async def test_ids_come_from_the_key_or_from_the_parents_step() -> None:
     async with Environment(ALL) as env:
         await env.run(one, Job(key="k"))
         assert [e.execution_id for e in await executions(env, named)] == [execution_id("named", "k")]
-        parent = await env.start(two_in_a_row)
+        parent = (await env.start(two_in_a_row)).execution_id
         await env.finish(parent)
         run = (await env.store.inner.read(parent)).run_id
         expected = {execution_id("anonymous", f"{parent}/{run}/{step}") for step in ("anonymous", "anonymous#2")}
@@ -255,11 +255,11 @@ async def test_a_failing_sibling_of_a_task_group_interrupts_the_others() -> None
 async def test_two_parents_attach_to_one_running_child() -> None:
     """J2: the second parent attaches, and both get the one result."""
     async with Environment(ALL) as env:
-        parents = [await env.start(attaches, Job(key="s")) for _ in range(2)]
+        parents = [(await env.start(attaches, Job(key="s"))).execution_id for _ in range(2)]
         await env.settle()
         (child,) = await executions(env, waits)
         assert {parent.execution_id for parent in child.parents} == set(parents)
-        await env.complete(child.execution_id, answer, 7)
+        await env.resolve(child.execution_id, answer, 7)
         assert [(await env.finish(parent)).value() for parent in parents] == [7, 7]
         await assert_at_rest(env)
 
@@ -278,7 +278,7 @@ async def test_a_parent_attaches_to_a_finished_child_and_to_a_failed_one() -> No
 async def test_attaching_races_with_the_childs_end() -> None:
     """J2: the child ends between the parent's look at it and its attachment: the parent has the exit all the same."""
     async with Environment(ALL) as env:
-        child = await env.start(waits, Job(key="s"))
+        child = (await env.start(waits, Job(key="s"))).execution_id
         await env.settle()
         raced = False
 
@@ -299,7 +299,7 @@ async def test_attaching_races_with_the_childs_end() -> None:
 async def test_attaching_races_with_a_purge() -> None:
     """The child that the parent found is gone when it looks at it: it starts one of its own, at once."""
     async with Environment(ALL) as env:
-        child = await env.start(named, Job(key="s"))
+        child = (await env.start(named, Job(key="s"))).execution_id
         await env.finish(child)
         raced = False
 
@@ -350,7 +350,7 @@ async def test_starting_does_not_wait_and_the_child_lives_on() -> None:
         (child,) = await executions(env, waits)
         assert not child.is_complete
         assert child.parents == ()
-        await env.complete(child.execution_id, answer, 1)
+        await env.resolve(child.execution_id, answer, 1)
         assert (await env.finish(child.execution_id)).value() == 1
 
 

@@ -54,7 +54,7 @@ def id_of(name: str) -> str:
 
 
 async def _start(env: Environment, *paths: str) -> list[str]:
-    ids = [await env.start(circle_node, path) for path in paths]
+    ids = [(await env.start(circle_node, path)).execution_id for path in paths]
     await env.settle()
     return ids
 
@@ -153,8 +153,8 @@ async def test_a_wait_that_was_given_up_is_taken_back() -> None:
     """Q1: `parents` of a shared child doesn't grow with the attempts of one that gives up each time. What waited before
     may be waited for."""
     async with Environment([circle_impatient, circle_waits, circle_node]) as env:
-        shared = await env.start(circle_waits, "shared")
-        id = await env.start(circle_impatient, 5)
+        shared = (await env.start(circle_waits, "shared")).execution_id
+        id = (await env.start(circle_impatient, 5)).execution_id
         await env.settle()
         for number in range(5):
             child = await env.store.inner.read(shared)

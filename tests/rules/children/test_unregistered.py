@@ -106,7 +106,7 @@ async def test_an_execution_whose_workflow_is_gone_is_shown(caplog: pytest.LogCa
 async def test_a_child_whose_version_is_gone_is_shown_where_its_parent_waits() -> None:
     """The parent's code calls a later version by now. What was begun stays with its own."""
     async with Environment([calls_child, unregistered_child]) as env:
-        parent = await env.start(calls_child)
+        parent = (await env.start(calls_child)).execution_id
         await env.drive(parent)
         for workflows, why in (
             ([calls_child, unregistered_child], None),

@@ -74,7 +74,7 @@ SLIPS: dict[str, tuple[Callable[[Any, str], Awaitable[Any]], type[Exception], st
 async def test_a_slip_in_a_call(slip: str) -> None:
     call, error, words = SLIPS[slip]
     async with Environment(ALL) as env:
-        id = await env.start(misuse_waits)
+        id = (await env.start(misuse_waits)).execution_id
         before = await env.store.inner.load(id)
         with pytest.raises(error, match=words):
             await call(env.client, id)
@@ -94,7 +94,7 @@ async def test_a_failed_execution_is_logged_with_its_traceback(caplog: pytest.Lo
     """HTTP hides the traceback; whoever runs the app has to find it."""
     caplog.set_level(logging.WARNING, "engine")
     async with Environment(ALL) as env:
-        id = await env.start(misuse_breaks)
+        id = (await env.start(misuse_breaks)).execution_id
         await env.drive(id)
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.startswith(f"execution {id} of workflow misuse_breaks failed: LookupError: no such shelf")

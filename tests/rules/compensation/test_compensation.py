@@ -203,7 +203,11 @@ async def test_newest_first_once_each_at_every_crash(how: str) -> None:
     async def scenario(env: Environment) -> None:
         journal.clear()
         payload = {"fail": "fail", "interrupt": "wait", "success": "return"}.get(how)
-        id = await env.start(books, payload, key="k") if payload else await env.start(is_limited, key="k")
+        id = (
+            (await env.start(books, payload, key="k")).execution_id
+            if payload
+            else (await env.start(is_limited, key="k")).execution_id
+        )
         if how == "interrupt":
             await rest(env)
             assert not any(effect.startswith("end") for effect in journal.effects)
@@ -278,7 +282,7 @@ async def test_an_interrupt_during_compensation_changes_only_the_outcome(twice: 
         for _ in range(1 + twice):
             assert (await env.client.interrupt(id)).interrupted
             await rest(env)
-        await env.complete(id, pause, "here")
+        await env.resolve(id, pause, "here")
         status = await env.finish(id)
         assert status.outcome == "interrupted"
         assert status.error is not None
@@ -305,14 +309,14 @@ async def test_an_interrupt_between_the_last_line_and_the_commit_is_honoured() -
     finalizer is told so too, and the cause is a CancelledError."""
     async with Environment(ALL) as env:
         journal.clear()
-        id = await env.start(books, "return")
+        id = (await env.start(books, "return")).execution_id
         await interrupt_at_commit(env, id)
         assert (await env.finish(id)).outcome == "interrupted"
         assert journal.effects == ["a", "b", "c", "end completed", *UNDONE, "end interrupted"]
         await assert_replays(env)
     async with Environment(ALL) as env:
         journal.clear()
-        id = await env.start(reads_the_cause, "return")
+        id = (await env.start(reads_the_cause, "return")).execution_id
         await interrupt_at_commit(env, id)
         assert (await env.finish(id)).outcome == "interrupted"
         assert journal.effects[0] == "None"
@@ -330,7 +334,7 @@ async def test_an_interrupt_during_a_finalizer_still_compensates() -> None:
         await rest(env)
         await env.client.interrupt(id)
         await rest(env)
-        await env.complete(id, pause, "here")
+        await env.resolve(id, pause, "here")
         assert (await env.finish(id)).outcome == "interrupted"
         expected = ["completed here", "undo b", "undo a", "interrupted here", "end interrupted"]
         assert list(dict.fromkeys(journal.effects)) == expected

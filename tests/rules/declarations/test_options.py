@@ -152,7 +152,7 @@ async def test_a_time_limit_reaches_a_running_activity() -> None:
 async def test_who_is_in_time_hears_nothing_of_the_limit() -> None:
     """An end a second before it; the clock may go on for days."""
     async with mortal(ALL, journal, None) as env:
-        id = await env.start(is_limited, "quick")
+        id = (await env.start(is_limited, "quick")).execution_id
         assert (await env.finish(id)).value() == "done"
         ended = await env.store.inner.read(id)
         env.clock.advance(timedelta(days=9))
@@ -178,7 +178,7 @@ async def test_a_deployment_may_set_change_or_take_away_a_limit(limit: timedelta
     after = workflow(name="redeployed", time_limit=limit)(sleeps_twice)
     async with Environment([before]) as env:
         journal.clear()
-        id = await env.start(before)
+        id = (await env.start(before)).execution_id
         await env.settle()
         execution = await env.store.inner.read(id)
         assert execution.due_at is not None
@@ -212,7 +212,7 @@ async def test_the_longest_durations_overflow_nothing() -> None:
         id = await env.start(limited_for_ever)
         await env.settle()
         await env.worker.sweep()
-        await env.complete(id, answer, "at last")
+        await env.resolve(id, answer, "at last")
         await env.settle()
         assert (await env.status(id)).value() == "at last"
         await assert_at_rest(env)

@@ -70,7 +70,7 @@ async def test_a_history_is_replayed_with_other_options(before: Any, after: Any)
     async with Environment([_workflow(before)], evict=True) as env:
         if before is twice:
             env.fail("call", ConnectionError("engaged"))
-        execution = await env.start(_workflow(before))
+        execution = (await env.start(_workflow(before))).execution_id
         await env.finish(execution)
         recording = await export(env.store, execution)
     assert replay(recording, [_workflow(after)]).outcome.value == '"called 1"'  # type: ignore[union-attr]

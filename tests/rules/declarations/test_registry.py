@@ -371,8 +371,8 @@ async def votes() -> list[bool]:
 async def test_one_of_many_is_found_by_the_name_of_its_kind() -> None:
     """By its own name, over its token, and from one of them that stands alone."""
     async with Environment([votes]) as env:
-        execution = await env.start(votes)
-        await env.complete(execution, "registry.vote[ann]", True)
+        execution = (await env.start(votes)).execution_id
+        await env.resolve(execution, "registry.vote[ann]", True)
         handle = env.client.handle(votes, execution)
         token = vote["b[o]b"].token_for(votes, key="k")
         assert token
@@ -405,7 +405,7 @@ async def test_a_client_uses_the_types_of_the_app(kind: Any) -> None:
         return bool(await (own if isinstance(own, Deferred) else own.receive()))
 
     async with Environment([reads]) as env:
-        execution = await env.start(reads)
+        execution = (await env.start(reads)).execution_id
         give: Any = env.client.resolve if kind is Deferred else env.client.send
         with pytest.raises(TypeError, match=r"'registry\.typed' is declared with two types, bool and str: "):
             await give(execution, kind("registry.typed", str), "yes")
@@ -557,16 +557,16 @@ async def test_declares_names_what_the_walk_cannot_see() -> None:
     async def play(env: Environment) -> Any:
         execution = await env.start(calls_by_name, "hidden_step")
         await env.settle()
-        await env.complete(execution, "registry.hidden_step", "!")
+        await env.resolve(execution, "registry.hidden_step", "!")
         return (await env.finish(execution)).value()
 
     stand_in = {"hidden_step": lambda: "played"}
     assert await survives([calls_by_name], play, stand_in, declares=declares) == "played!"
     async with Environment([calls_by_name]) as env:
         assert isinstance(env.client, Client)
-        execution = await env.start(calls_by_name, "hidden_step")
+        execution = (await env.start(calls_by_name, "hidden_step")).execution_id
         with pytest.raises(Exception, match=r"no deferred is named 'registry\.hidden_step'"):
-            await env.complete(execution, "registry.hidden_step", "!")
+            await env.resolve(execution, "registry.hidden_step", "!")
     slip: Any = [play]
     with pytest.raises(TypeError, match="declares= takes activities, deferreds, channels and workflows, not <function"):
         Registry([calls_by_name], declares=slip)

@@ -125,7 +125,7 @@ async def test_a_failure_is_raised_where_it_is_awaited_as_often_as_that() -> Non
             await env.client.reject(id, plain, Refused(by="Eve"))
         assert json.loads(json.loads(refused.value.first)["data"]) == {"by": "Ada"}
         with pytest.raises(AlreadyResolved):
-            await env.complete(id, plain, 1)
+            await env.resolve(id, plain, 1)
         assert (await env.finish(id)).value() == ["Ada", "Ada"]
 
     await everywhere(ALL, journal, scenario)
@@ -150,11 +150,11 @@ async def test_a_deferred_races_a_timer(early: bool) -> None:
         id = await env.start(races_a_timer, key="k")
         await rest(env)
         if early:
-            await env.complete(id, text, "in time")
+            await env.resolve(id, text, "in time")
         assert (await env.finish(id)).value() == ("in time" if early else "too late")
         if not early:
             with pytest.raises(AlreadyEnded):
-                await env.complete(id, text, "at last")
+                await env.resolve(id, text, "at last")
 
     await everywhere(ALL, journal, scenario)
 
@@ -168,9 +168,9 @@ async def test_a_deferred_may_have_any_number_of_waiters(one: Workflow[Any, Any]
     """Each has the one value, which is in the history once; who is cancelled doesn't take it from the others."""
 
     async def scenario(env: Environment) -> None:
-        id = await env.start(one, key="k")
+        id = (await env.start(one, key="k")).execution_id
         await env.finish(id)
-        await env.complete(id, plain, 5)
+        await env.resolve(id, plain, 5)
         assert (await env.finish(id)).value() == result
         assert await inputs(env, id) == ["5"]
 
@@ -184,7 +184,7 @@ async def test_keyed_deferreds_never_meet() -> None:
         await env.settle()
         for number, key in enumerate(ODD_KEYS):
             name = f"outside.approval[{key}]"
-            await env.client.resolve_json(id, name, json.dumps(key)) if number % 2 else await env.complete(
+            await env.client.resolve_json(id, name, json.dumps(key)) if number % 2 else await env.resolve(
                 id, approval[key], key
             )
         assert (await env.finish(id)).value() == ODD_KEYS
@@ -202,7 +202,7 @@ def test_the_same_letter_in_two_forms_is_two_keys() -> None:
 async def test_a_name_that_nobody_declares_is_unknown(name: str) -> None:
     """Never an error of ours, and nothing is stored."""
     async with Environment(ALL) as env:
-        id = await env.start(awaits)
+        id = (await env.start(awaits)).execution_id
         with pytest.raises(UnknownDeferred):
             await env.client.resolve_json(id, name, '"x"')
         assert (await env.store.inner.load(id)).inbox == []
@@ -265,6 +265,6 @@ async def test_fifty_deferreds_under_a_clock_that_stands() -> None:
         id = await env.start(takes_keyed, keys)
         await env.settle()
         for key in keys:
-            await env.complete(id, approval[key], key)
+            await env.resolve(id, approval[key], key)
         await env.settle()
         assert (await env.status(id)).value() == keys

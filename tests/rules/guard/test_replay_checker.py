@@ -90,11 +90,11 @@ def today(function: Any) -> list[Workflow[Any, Any]]:
 async def recorded(what: str = "a", how: str = "completed") -> str:
     """A recording of an execution of `asks` that stands there."""
     async with Environment([asks, part]) as env:
-        execution = await env.start(asks, what)
+        execution = (await env.start(asks, what)).execution_id
         await env.client.send(execution, notes, "note")
         await env.settle()
         if how == "completed":
-            await env.complete(execution, answer, "yes")
+            await env.resolve(execution, answer, "yes")
         if how == "interrupted":
             await env.client.interrupt(execution)
         if how == "terminated":
@@ -205,7 +205,7 @@ async def gives_a_set() -> set[str]:
 async def test_a_set_is_equal_in_any_order() -> None:
     """Another process, with other hashes, writes it in another order."""
     async with Environment([gives_a_set]) as env:
-        id = await env.start(gives_a_set)
+        id = (await env.start(gives_a_set)).execution_id
         await env.finish(id)
         recording = json.loads(await export(env.store, id))
     for words in (["a", "b", "c"], ["c", "a", "b"], ["b", "c", "a"]):

@@ -57,7 +57,7 @@ async def test_what_is_late_wants_attention() -> None:
 async def test_what_waits_for_a_person_wants_attention() -> None:
     """Counted by its cause; terminated, it is gone."""
     async with Environment([health_waits, health_stuck]) as env:
-        ids = [await env.start(health_stuck) for _ in range(3)]
+        ids = [(await env.start(health_stuck)).execution_id for _ in range(3)]
         await env.settle()
         assert await told(env) == {**WELL, "status": "attention", "stuck": {"Stuck": 3}}
         for id in ids:

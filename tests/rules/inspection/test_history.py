@@ -113,7 +113,7 @@ def asks(**query: str) -> Request:
 async def test_everything_that_an_execution_waits_for(env: Environment) -> None:
     """An activity with its attempt, error and next try; a timer; a deferred and a channel with their schemas; a child
     with its state. Each since when, and from which line. Asking runs nothing."""
-    id = await env.start(everything, "a")
+    id = (await env.start(everything, "a")).execution_id
     await env.settle()
     before, calls = list(ran), env.store.calls
     found = body(await http.poll(runtime_of(env), asks(pending="true"), id))
@@ -142,7 +142,7 @@ async def test_everything_that_an_execution_waits_for(env: Environment) -> None:
 
 async def test_the_history_in_order_and_by_pages(env: Environment) -> None:
     """Each event once, with its number, its duration and its line, whatever the size of a page."""
-    id = await env.start(everything, "a")
+    id = (await env.start(everything, "a")).execution_id
     await env.settle()
     env.clock.advance(timedelta(minutes=2))
     await env.settle()
@@ -164,7 +164,7 @@ async def test_the_history_in_order_and_by_pages(env: Environment) -> None:
 
 async def test_a_step_that_the_code_gave_up_is_dropped(env: Environment) -> None:
     """The history doesn't hold it; the steps do."""
-    id = await env.start(gives_up)
+    id = (await env.start(gives_up)).execution_id
     await env.finish(id)
     found = body(await history.steps(runtime_of(env), asks(), id))["steps"]
     assert [(s["kind"], s["state"]) for s in found] == [
@@ -178,7 +178,7 @@ async def test_a_step_that_the_code_gave_up_is_dropped(env: Environment) -> None
 
 
 async def test_a_large_value_shows_its_size(env: Environment) -> None:
-    id = await env.start(everything, "x" * 3_000)
+    id = (await env.start(everything, "x" * 3_000)).execution_id
     await env.settle()
     runtime = runtime_of(env)
     (short,) = body(await history.history(runtime, asks(limit="1"), id))["events"]
@@ -189,7 +189,7 @@ async def test_a_large_value_shows_its_size(env: Environment) -> None:
 
 async def test_code_that_no_longer_fits_leaves_the_history_readable(env: Environment) -> None:
     """Without the workflow, or with another order of steps: every event, and what is wrong."""
-    id = await env.start(everything, "a")
+    id = (await env.start(everything, "a")).execution_id
     await env.settle()
 
     @workflow(name="everything")
@@ -217,7 +217,7 @@ async def test_the_family_as_a_tree(env: Environment) -> None:
 
     env.registry = Registry([top, middle, part])
     env.deploy([top, middle, part])
-    id = await env.start(top)
+    id = (await env.start(top)).execution_id
     await env.settle()
     runtime = runtime_of(env, [top, middle, part])
     tree = body(await history.family(runtime, asks(), id))
@@ -238,7 +238,7 @@ async def test_the_family_as_a_tree(env: Environment) -> None:
 
 async def test_an_execution_at_rest_is_read_and_replayed_once(env: Environment) -> None:
     """However many ask, at once or one after the other; a change of it is seen at once."""
-    id = await env.start(everything, "a")
+    id = (await env.start(everything, "a")).execution_id
     await env.settle()
     runtime = Runtime(WORKFLOWS, lambda: env.store, clock=env.clock)
     loads = env.store.count("load")
@@ -254,7 +254,7 @@ async def test_an_execution_at_rest_is_read_and_replayed_once(env: Environment) 
 async def test_odd_questions_are_refused(env: Environment, route: Any) -> None:
     """An unknown execution, a malformed id, an unknown parameter, a limit or continuation that makes no sense."""
     runtime = runtime_of(env)
-    id = await env.start(gives_up)
+    id = (await env.start(gives_up)).execution_id
     assert (await route(runtime, asks(), "0" * 32)).status == 404
     assert (await route(runtime, asks(), "nonsense")).status == 400
     for odd in ({"color": "red"}, {"limit": "0"}, {"continuation": "-1"}, {"values": "some"}, {"state": "shut"}):

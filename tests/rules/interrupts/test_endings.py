@@ -112,13 +112,13 @@ async def test_a_second_reason_to_end_cuts_off_no_cleanup(one: Workflow[[], str]
     """O4: the time limit and an interrupt, in both orders, while the cleanup waits. It ends, shielded or not; the
     interrupt decides the outcome."""
     async with mortal(ALL, journal, None) as env:
-        id = await env.start(one)
+        id = (await env.start(one)).execution_id
         await env.settle()
         for reason in (interrupt, run_out_of_time) if interrupt_first else (run_out_of_time, interrupt):
             await reason(env, id)
             assert journal.effects == ["cleanup begins"]
             assert not (await env.status(id)).is_complete
-        await env.complete(id, cleaned, "yes")
+        await env.resolve(id, cleaned, "yes")
         assert (await env.finish(id)).outcome == "interrupted"
         assert journal.effects[:2] == ["cleanup begins", "cleanup ends"]
         await assert_replays(env)
@@ -128,11 +128,11 @@ async def test_a_second_reason_to_end_cuts_off_no_cleanup(one: Workflow[[], str]
 async def test_both_reasons_in_one_instant_are_one(one: Workflow[[], str]) -> None:
     """O4: nobody drove it when the time ran out and the interrupt came."""
     async with mortal(ALL, journal, None) as env:
-        id = await env.start(one)
+        id = (await env.start(one)).execution_id
         await env.settle()
         env.clock.advance(LIMIT + timedelta(seconds=1))
         await interrupt(env, id)
-        await env.complete(id, cleaned, "yes")
+        await env.resolve(id, cleaned, "yes")
         assert (await env.finish(id)).outcome == "interrupted"
         assert journal.effects[:2] == ["cleanup begins", "cleanup ends"]
 

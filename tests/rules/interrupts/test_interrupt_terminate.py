@@ -150,7 +150,7 @@ async def test_terminate_loads_nothing_and_stops_the_drive() -> None:
     """In mid-activity: that is cancelled, the driver writes nothing more, no compensation runs."""
     async with Environment(ALL) as env:
         Stage.set()
-        id = await env.start(acts)
+        id = (await env.start(acts)).execution_id
         driving = asyncio.create_task(env.drive(id))
         await Stage.begun.wait()
         calls = len(env.store.calls)
@@ -168,7 +168,7 @@ async def test_a_drive_elsewhere_hears_of_the_end_at_its_heartbeat() -> None:
     """Another process terminates: the driver's next write of the exec document is refused, and it stops."""
     async with Environment(ALL) as env:
         Stage.set()
-        id = await env.start(acts)
+        id = (await env.start(acts)).execution_id
         driving = asyncio.create_task(env.drive(id))
         await Stage.begun.wait()
         await type(env.client)(env.store.inner, env.registry, env.settings, env.clock, None).terminate(id)
@@ -181,7 +181,7 @@ async def test_a_drive_elsewhere_hears_of_the_end_at_its_heartbeat() -> None:
 
 async def broken(env: Environment, how: str) -> str:
     """An execution that nothing can be done with any more."""
-    id = await env.start(cleans_up)
+    id = (await env.start(cleans_up)).execution_id
     if how == "history":
         await env.settle()
         await env.store.inner.append(Chunk(id="history::00000007", execution_id=id, events=[{"kind": "from later"}]))
@@ -190,7 +190,7 @@ async def broken(env: Environment, how: str) -> str:
     elif how == "code":
         await env.settle()
         env.deploy([acts, workflow(name="cleans_up")(acts.function)])
-        await env.complete(id, answer, "x")
+        await env.resolve(id, answer, "x")
         assert (await env.drive(id)).cause is not None
     return id
 
@@ -237,7 +237,7 @@ async def test_terminate_races_with_completion(moment: str) -> None:
 async def test_what_is_kept_for_a_time_is_purged_by_the_sweep() -> None:
     """Retention runs from the end; not a document is left then, and not one goes before."""
     async with Environment(ALL) as env:
-        kept, forever = await env.start(is_kept_an_hour), await env.start(cleans_up)
+        kept, forever = (await env.start(is_kept_an_hour)).execution_id, (await env.start(cleans_up)).execution_id
         await env.drive(kept)
         await env.client.terminate(forever)
         env.clock.advance(timedelta(minutes=59))
@@ -258,16 +258,16 @@ async def test_what_runs_is_not_purged() -> None:
     """NotEnded, and nothing is deleted; unknown is unknown; purged and started again it is fresh (H5)."""
     async with Environment(ALL) as env:
         Stage.set()
-        id = await env.start(cleans_up, key="k")
+        id = (await env.start(cleans_up, key="k")).execution_id
         await env.settle()
         with pytest.raises(NotEnded):
             await env.client.purge(id)
-        await env.complete(id, answer, "old")
+        await env.resolve(id, answer, "old")
         assert (await env.finish(id)).value() == "old"
         await purge(env, id)
         with pytest.raises(UnknownExecution):
             await env.client.purge(id)
-        assert await env.start(cleans_up, key="k") == id
+        assert (await env.start(cleans_up, key="k")).execution_id == id
         assert not (await env.finish(id)).is_complete
-        await env.complete(id, answer, "new")
+        await env.resolve(id, answer, "new")
         assert (await env.finish(id)).value() == "new"

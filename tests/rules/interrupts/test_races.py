@@ -131,7 +131,7 @@ async def test_an_interrupt_in_a_loop_ends_it_within_a_turn(offset: int, inside:
     for place in ("turn", "call"):
         Stage.reset()
         async with Environment([interrupts_loop]) as env:
-            id = await env.start(interrupts_loop)
+            id = (await env.start(interrupts_loop)).execution_id
             driver = Process(env)
             interrupter = Interrupter(env, driver if inside else Process(env), id)
 
@@ -186,7 +186,7 @@ async def test_an_interrupt_around_the_finish_500_times() -> None:
     async with Environment([interrupts_short, interrupts_no_steps]) as env:
         accepted = 0
         for run in range(500):
-            id = await env.start(interrupts_no_steps if run % 2 else interrupts_short)
+            id = (await env.start(interrupts_no_steps if run % 2 else interrupts_short)).execution_id
             process = Process(env)
             driving = await process.drive(id)
             for _ in range(run % 50):
@@ -210,7 +210,7 @@ async def test_an_interrupt_around_claim_and_completion(
 ) -> None:
     """E7: before and after the effect of the claim and of the completion."""
     async with Environment([one]) as env:
-        id = await env.start(one)
+        id = (await env.start(one)).execution_id
         driver = Process(env)
         freezer = Freezer(nth(method))
         setattr(driver.store, moment, freezer)
@@ -234,7 +234,7 @@ async def test_an_interrupt_around_a_suspension(one: Workflow[..., str], when: s
     and code that swallows the cancellation doesn't make it a success."""
     Stage.reset()
     async with Environment([one]) as env:
-        id = await env.start(one)
+        id = (await env.start(one)).execution_id
         driver, outside = Process(env), Process(env)
         freezer = Freezer(nth("commit"))
         if when == "before start":
@@ -261,7 +261,7 @@ async def test_an_interrupt_cancels_a_running_async_activity() -> None:
     """E1, E2: told in the process at once; the activity is cancelled, and not recorded."""
     Stage.reset()
     async with Environment([interrupts_async_activity]) as env:
-        id = await env.start(interrupts_async_activity)
+        id = (await env.start(interrupts_async_activity)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
         await Stage.inside.wait()
         reply = await env.client.interrupt(id)
@@ -274,7 +274,7 @@ async def test_an_interrupt_does_not_wait_for_a_sync_activity() -> None:
     """E8: it can't be stopped: the execution ends without it, and its late result confuses nothing."""
     Stage.reset()
     async with Environment([interrupts_sync_activity]) as env:
-        id = await env.start(interrupts_sync_activity)
+        id = (await env.start(interrupts_sync_activity)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
         await Stage.inside.wait()
         await env.client.interrupt(id)
@@ -292,7 +292,7 @@ async def test_an_interrupt_does_not_wait_for_a_sync_activity() -> None:
 async def test_interrupts_from_everywhere_at_once_are_one() -> None:
     """Repeated and parallel interrupts: one event, and `wake` grows once."""
     async with Environment([interrupts_waits]) as env:
-        id = await env.start(interrupts_waits)
+        id = (await env.start(interrupts_waits)).execution_id
         await env.drive(id)
         replies = await asyncio.gather(*(Process(env).client.interrupt(id) for _ in range(20)))
         assert all(reply.interrupted for reply in replies)

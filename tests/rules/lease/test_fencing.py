@@ -59,7 +59,7 @@ async def fencing_beside() -> list[str]:
 async def test_a_driver_frozen_at_any_call_writes_nothing_after_a_takeover(number: int, moment: str) -> None:
     """L7: frozen around a store call, past its lease; another takes over and ends it; the first wakes."""
     async with Environment([fencing_steps]) as env:
-        id = await env.start(fencing_steps)
+        id = (await env.start(fencing_steps)).execution_id
         old, new = Process(env), Process(env)
         freezer = Freezer(lambda call: call.number == number)
         setattr(old.store, moment, freezer)
@@ -79,7 +79,7 @@ async def test_a_lost_lease_found_while_appending_cancels_what_runs() -> None:
     """L7: frozen before an append while another activity runs: refused, it cancels that activity."""
     Slow.reset()
     async with Environment([fencing_beside]) as env:
-        id = await env.start(fencing_beside)
+        id = (await env.start(fencing_beside)).execution_id
         old, new = Process(env), Process(env)
         old.store.before = freezer = Freezer(nth("append"))
         driving = await old.drive(id)
@@ -101,7 +101,7 @@ async def test_a_driver_frozen_inside_an_activity_stops_at_its_heartbeat(skew: t
     """L7: frozen before a heartbeat, with its clock right or five minutes wrong."""
     Slow.reset()
     async with Environment([fencing_beside]) as env:
-        id = await env.start(fencing_beside)
+        id = (await env.start(fencing_beside)).execution_id
         old, new = Process(env, SkewedClock(env.clock, skew)), Process(env)
         old.store.before = freezer = Freezer(nth("replace", 1))
         driving = await old.drive(id)
@@ -177,7 +177,7 @@ async def test_every_interleaving_of_an_old_driver_with_claim_load_and_seal(sche
     """L7: the old driver's appends and commit among the new one's claim, load and seal, in each of 35 orders."""
     ledger.ran.clear()
     async with Environment([fencing_steps]) as env:
-        id = await env.start(fencing_steps)
+        id = (await env.start(fencing_steps)).execution_id
         old, new = Process(env, ManualClock()), Process(env)  # the old one's clock stands still: no heartbeat warns it
         conductor = Conductor(o=old, n=new)
         drives = {"o": await old.drive(id)}

@@ -30,7 +30,7 @@ async def test_a_stream_of_news_does_not_keep_the_heartbeat_back(apart: int) -> 
     """Values come every so many milliseconds, for longer than a lease. The driver is told of each at once, and each
     makes another version of the exec document. Its lease never lapses, and all values are received."""
     async with Environment([heartbeats_listens]) as env:
-        id = await env.start(heartbeats_listens)
+        id = (await env.start(heartbeats_listens)).execution_id
         process, values = Process(env), LONGER_THAN_A_LEASE // apart
         sent, due, lapsed = 0, env.clock.now(), list[str]()
 

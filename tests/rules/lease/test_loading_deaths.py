@@ -143,7 +143,7 @@ async def test_a_load_that_kills_its_process_is_tried_a_set_number_of_times(plac
     """F4: then it is suspended by a claim that reads nothing of it, says why, and is found and left alone."""
     ledger.ran.clear()
     async with Environment([loading_three]) as env:
-        id = await env.start(loading_three)
+        id = (await env.start(loading_three)).execution_id
         await _abandon(env, id)
         processes = await _drive_until_it_rests(env, id, place)
         assert len(processes) == 2 * MAX_CLAIMS
@@ -166,7 +166,7 @@ async def test_once_it_can_be_loaded_a_resume_brings_it_to_its_end(place: Place)
     """F4: with all its tries again, whatever seals the dead drivers have left, and no recorded step is run again."""
     ledger.ran.clear()
     async with Environment([loading_three]) as env:
-        id = await env.start(loading_three)
+        id = (await env.start(loading_three)).execution_id
         await _abandon(env, id)
         for _ in range(2):
             await _drive_until_it_rests(env, id, place)
@@ -187,7 +187,7 @@ async def test_code_that_kills_its_process_is_run_a_set_number_of_times(
     """F4: in its first turn, and in the replay of what is recorded."""
     ledger.ran.clear()
     async with Environment([one]) as env:
-        id = await env.start(one)
+        id = (await env.start(one)).execution_id
         if one is loading_kills_later:
             await _drive(env, id, nowhere)
             await env.client.resume(id)
@@ -201,7 +201,7 @@ async def test_code_that_kills_its_process_is_run_a_set_number_of_times(
         await env.client.resume(id)
         await _drive(env, id, nowhere)
         if one is loading_kills_later:
-            await env.complete(id, loading_answer, "!")
+            await env.resolve(id, loading_answer, "!")
             await _drive(env, id, nowhere)
         assert (await env.status(id)).is_complete
         assert ledger.ran == ["loading_step"]
@@ -213,7 +213,7 @@ async def test_the_count_is_set_back_before_the_next_step_starts() -> None:
     under its hands."""
     ledger.ran.clear()
     async with Environment([loading_three]) as env:
-        id = await env.start(loading_three)
+        id = (await env.start(loading_three)).execution_id
         await _abandon(env, id)
         for _ in range(MAX_CLAIMS):
             await _drive(env, id, in_the_load)
@@ -231,7 +231,7 @@ async def test_the_count_is_set_back_before_the_next_step_starts() -> None:
 async def test_a_signal_that_comes_as_it_is_quarantined_does_not_load_it() -> None:
     """The exec document changes under the hands of the claim that suspends it: it is read again, nothing else is."""
     async with Environment([loading_waits]) as env:
-        id = await env.start(loading_waits)
+        id = (await env.start(loading_waits)).execution_id
         await env.drive(id)
         await env.client.resume(id)
         for _ in range(2 * MAX_CLAIMS):
@@ -255,7 +255,7 @@ def _completes(env: Environment, id: str, which: Callable[[Call], bool], value: 
 
     async def hook(call: Call) -> None:
         if which(call):
-            await env.complete(id, loading_answer, value)
+            await env.resolve(id, loading_answer, value)
 
     return hook
 
@@ -276,7 +276,7 @@ async def test_a_driver_that_wakes_after_quarantine_and_resume_finds_the_log_sea
     """L7: its append is refused, although the execution was let go in between by one that sealed nothing."""
     ledger.ran.clear()
     async with Environment([loading_three]) as env:
-        id = await env.start(loading_three)
+        id = (await env.start(loading_three)).execution_id
         old, driving = await _freeze(Process(env), id, "before", nth("append", 1))
         await _drive_until_it_rests(env, id, in_the_load)
         await env.client.resume(id)
@@ -295,7 +295,7 @@ async def test_what_a_driver_records_while_it_is_quarantined_is_kept() -> None:
     """L7: nobody drives meanwhile: the step counts, and the next driver doesn't run it again."""
     ledger.ran.clear()
     async with Environment([loading_three]) as env:
-        id = await env.start(loading_three)
+        id = (await env.start(loading_three)).execution_id
         old, driving = await _freeze(Process(env), id, "before", nth("append", 1))
         await _drive_until_it_rests(env, id, in_the_load)
         old.thaw.set()
@@ -318,7 +318,7 @@ async def test_a_fault_before_the_seal_leaves_the_sealing_to_the_next_claim(gone
     """L6, L7: suspended because its documents are gone or broken, mended and resumed, with the old driver frozen."""
     ledger.ran.clear()
     async with Environment([loading_three]) as env:
-        id = await env.start(loading_three)
+        id = (await env.start(loading_three)).execution_id
         old, driving = await _freeze(Process(env), id, "before", nth("append", 1))
         [body] = [body for name, body, *_ in await image(env, id) if name == CHUNK]
         env.clock.advance(PAST_LEASE)

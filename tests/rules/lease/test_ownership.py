@@ -60,7 +60,7 @@ async def test_one_batch_given_to_two_workers_200_times() -> None:
     ledger.ran.clear()
     async with Environment([ownership_steps]) as env:
         first, second = Process(env), Process(env)
-        ids = [await env.start(ownership_steps) for _ in range(200)]
+        ids = [(await env.start(ownership_steps)).execution_id for _ in range(200)]
         for id in ids[:100]:
             batch = await fed(env, id)
             await asyncio.gather(first.worker.drive_changes(batch), second.worker.drive_changes(batch))
@@ -81,7 +81,7 @@ async def test_a_driver_whose_clock_is_wrong_ends_its_execution(skew: timedelta)
     runs all the time. Behind, its lease looks expired to the other, which takes over; no step is recorded twice."""
     Door.shut()
     async with Environment([ownership_slowly]) as env:
-        id = await env.start(ownership_slowly)
+        id = (await env.start(ownership_slowly)).execution_id
         wrong, right = Process(env, SkewedClock(env.clock, skew)), Process(env)
         driving = await wrong.drive(id)
         await Door.inside.wait()
@@ -98,7 +98,7 @@ async def test_an_execution_goes_back_and_forth_between_wrong_clocks(skew: timed
     """L7, L9: each process dies in turn; the time that the code sees never runs backwards, and the timer fires once,
     never before its time by the clock of the one that fires it."""
     async with Environment([ownership_sleeps]) as env:
-        id = await env.start(ownership_sleeps)
+        id = (await env.start(ownership_sleeps)).execution_id
         clocks = [SkewedClock(env.clock, skew), env.clock]
         for turn in range(4):  # fewer than would quarantine it
             process = Process(env, clocks[turn % 2])  # type: ignore[arg-type]
@@ -121,7 +121,7 @@ async def test_two_sweepers_on_one_snapshot() -> None:
     """L9: both read the same page, then drive it: one owner each, everything ends, nothing runs twice."""
     ledger.ran.clear()
     async with Environment([ownership_steps]) as env:
-        ids = [await env.start(ownership_steps) for _ in range(40)]
+        ids = [(await env.start(ownership_steps)).execution_id for _ in range(40)]
         env.clock.advance(SWEEPS_NEW_AFTER)
         first, second = Process(env), Process(env)
         first.store.after = snapshot = Freezer(nth("due"))
@@ -141,7 +141,7 @@ async def test_two_sweepers_on_one_snapshot() -> None:
 async def test_a_store_that_goes_away_in_mid_sweep_strands_nobody(first: int) -> None:
     """L9: from any call of the sweep on, for 30 calls; then later sweeps finish everything."""
     async with Environment([ownership_steps]) as env:
-        ids = [await env.start(ownership_steps) for _ in range(40)]
+        ids = [(await env.start(ownership_steps)).execution_id for _ in range(40)]
         env.clock.advance(SWEEPS_NEW_AFTER)
         process = Process(env)
 
@@ -164,7 +164,7 @@ async def test_a_store_that_goes_away_in_mid_sweep_strands_nobody(first: int) ->
 async def test_a_process_that_dies_with_many_executions_strands_none() -> None:
     """L1: killed in the middle of a batch that is never given again; the sweep finds each of them."""
     async with Environment([ownership_steps]) as env:
-        ids = [await env.start(ownership_steps) for _ in range(40)]
+        ids = [(await env.start(ownership_steps)).execution_id for _ in range(40)]
         process = Process(env)
         process.store.before = freezer = Freezer(lambda call: call.number == 100)
         driving = asyncio.ensure_future(process.worker.drive_changes(await fed(env, *ids)))
@@ -185,7 +185,7 @@ async def test_a_live_lease_keeps_everyone_else_away() -> None:
     """Sweeps, batches and calls by hand of other processes write nothing while the heartbeats come."""
     Door.shut()
     async with Environment([ownership_slowly]) as env:
-        id = await env.start(ownership_slowly)
+        id = (await env.start(ownership_slowly)).execution_id
         owner = Process(env)
         driving = await owner.drive(id)
         await Door.inside.wait()

@@ -91,7 +91,7 @@ async def test_news_around_a_heartbeat_is_taken_in_and_the_lease_still_extended(
     The other way round, the news comes under a new etag, and the next write finds it."""
     Stage.reset()
     async with Environment([races_both]) as env:
-        id = await env.start(races_both)
+        id = (await env.start(races_both)).execution_id
         driver, outside = Process(env), Process(env)
         freezer = Freezer(nth("replace", 1))
         setattr(driver.store, moment, freezer)
@@ -147,7 +147,7 @@ async def test_a_conflict_followed_by_old_reads_loses_nothing(lag: int, told: bo
     """L9: the suspend write is refused, and the replica doesn't know why yet: read again, never write over it."""
     async with Environment([races_waits]) as env:
         env.clock = ImpatientClock()
-        id = await env.start(races_waits)
+        id = (await env.start(races_waits)).execution_id
         driver = Process(env, store=OldReads(env.store.inner, lag))
         driver.store.before = freezer = Freezer(nth("commit"))
         driving = await driver.drive(id)
@@ -164,15 +164,15 @@ async def test_steps_that_wait_for_their_turn_and_are_given_up_hold_nothing_up()
     with the next heartbeat."""
     Stage.reset()
     async with Environment([races_queues]) as env:
-        id = await env.start(races_queues)
+        id = (await env.start(races_queues)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
         await Stage.inside.wait()
-        await env.complete(id, races_a, "a")
+        await env.resolve(id, races_a, "a")
         async with asyncio.timeout(20):
             await driving
         execution = await env.store.inner.read(id)
         assert (execution.suspended, execution.worker, Stage.started) == (True, None, 1)
-        await env.complete(id, races_b, "b")
+        await env.resolve(id, races_b, "b")
         assert (await env.drive(id)).value() == "ab"
 
 
@@ -181,14 +181,14 @@ async def test_resume_racing_a_driver_changes_nothing_of_its_run() -> None:
     """Of an execution that is being driven there is nothing to resume; nor does a second resumption do anything."""
     Stage.reset()
     async with Environment([races_both]) as env:
-        id = await env.start(races_both)
+        id = (await env.start(races_both)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
         await Stage.inside.wait()
         before = await image(env, id)
         await Process(env).client.resume(id)
         assert await image(env, id) == before
         Stage.open.set()
-        await env.complete(id, races_a, "a")
+        await env.resolve(id, races_a, "a")
         await driving
         with pytest.raises(AlreadyEnded):
             await env.client.resume(id)
@@ -201,7 +201,7 @@ async def test_resume_at_any_moment_of_a_second_failure(method: str, moment: str
     and the cause is visible again, or the second resumption has it run once more."""
     Stage.reset()
     async with Environment([races_holds]) as env:
-        id = await env.start(races_holds)
+        id = (await env.start(races_holds)).execution_id
         await env.drive(id)
         assert (await env.store.inner.read(id)).cause is not None
         await env.client.resume(id)
@@ -229,7 +229,7 @@ async def test_an_interrupt_ends_an_execution_that_is_suspended_with_a_cause(one
     """Stuck, or held for a failed step, which isn't tried again for it."""
     Stage.reset()
     async with Environment([one]) as env:
-        id = await env.start(one)
+        id = (await env.start(one)).execution_id
         await env.drive(id)
         assert (await env.store.inner.read(id)).cause is not None
         started = Stage.started
@@ -246,7 +246,7 @@ async def test_an_interrupt_around_the_suspension_with_a_cause_ends_it(one: Work
     """It comes as the driver is about to give up, or has just done so."""
     Stage.reset()
     async with Environment([one]) as env:
-        id = await env.start(one)
+        id = (await env.start(one)).execution_id
         driver = Process(env)
         freezer = Freezer(nth("commit"))
         setattr(driver.store, moment, freezer)
@@ -266,7 +266,7 @@ async def test_terminate_at_any_moment_ends_it_for_good(method: str, moment: str
     Stage.reset()
     ledger.ran.clear()
     async with Environment([races_steps]) as env:
-        id = await env.start(races_steps)
+        id = (await env.start(races_steps)).execution_id
         driver = Process(env)
         freezer = Freezer(nth(method))
         setattr(driver.store, moment, freezer)
@@ -295,7 +295,7 @@ async def races_steps() -> list[str]:
 async def test_a_drive_that_drains_at_rest_suspends() -> None:
     """A batch's budget ends while the suspend write is under way: nothing is released that waits for the outside."""
     async with Environment([races_waits]) as env:
-        id = await env.start(races_waits)
+        id = (await env.start(races_waits)).execution_id
         env.store.before = freezer = Freezer(nth("commit"))
         driving = env.worker.start(await env.store.inner.read(id))
         await freezer.frozen.wait()

@@ -111,11 +111,11 @@ async def test_log_lines_are_written_once(caplog: pytest.LogCaptureFixture) -> N
     execution's id; the lines of activities are left alone."""
     caplog.set_level(logging.INFO)
     async with Environment([logs]) as env:
-        id = await env.start(logs)
+        id = (await env.start(logs)).execution_id
         await env.settle()
         for number in range(5):
             env.worker = env.new_worker()
-            await env.complete(id, step[number], str(number))
+            await env.resolve(id, step[number], str(number))
             await env.settle()
         assert (await env.status(id)).is_complete
     lines = [(record.name, record.levelname, record.getMessage()) for record in caplog.records]

@@ -76,7 +76,7 @@ async def test_a_timeout_comes_while_the_step_still_runs(in_thread: bool) -> Non
     """B6: TimeoutError is seen two seconds on, not when the slow activity ends; its result is then ignored."""
     async with Gate() as gate, Environment([limited]) as env:
         start = env.clock.now()
-        id = await env.start(limited, in_thread)
+        id = (await env.start(limited, in_thread)).execution_id
         drive = env.worker.start(await env.store.read(id))
         await gate.entered.wait()
         env.clock.advance(timedelta(seconds=2))

@@ -142,7 +142,7 @@ async def test_nobody_hears_of_a_failing_store(moment: str) -> None:
     while True:
         async with Environment([swallows_everything]) as env:
             id = await env.start(swallows_everything)
-            await env.complete(id, answer, "yes")
+            await env.resolve(id, answer, "yes")
             failed, first = list[Call](), env.store.count() + number
 
             async def fails(call: Call, failed: list[Call] = failed, first: int = first) -> None:
@@ -171,7 +171,7 @@ async def test_dropping_parked_code_does_nothing(
     journal.reset()
     caplog.set_level(logging.INFO)
     async with Environment([parked, bystander]) as env:
-        ids = [await env.start(parked, str(number)) for number in range(20)]
+        ids = [(await env.start(parked, str(number))).execution_id for number in range(20)]
         await env.settle()
         before = [await env.store.read(id) for id in ids]
         env.worker = env.new_worker()
@@ -194,7 +194,7 @@ async def test_cutting_a_drive_that_runs_a_step_does_nothing(caplog: pytest.LogC
     without a word, and another drive carries on with that step."""
     journal.reset()
     async with Environment([runs_a_step]) as env:
-        id = await env.start(runs_a_step, "it")
+        id = (await env.start(runs_a_step, "it")).execution_id
         running[:] = [asyncio.Event()]
         drive = env.worker.start(await env.store.read(id))
         await running[0].wait()

@@ -96,7 +96,7 @@ async def _same_end(one: object, expected: list[str], first: int, length: int, m
     seen.clear()
     ledger.ran.clear()
     async with Environment([lost_everything, lost_swallows, lost_child]) as env:
-        id = await env.start(one)  # type: ignore[arg-type]
+        id = (await env.start(one)).execution_id  # type: ignore[call-overload]
         store = WatchedStore(env.store.inner)
         lost = 0
 

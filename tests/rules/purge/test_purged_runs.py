@@ -55,7 +55,7 @@ async def answer_children(env: Environment, item: str) -> None:
     """Every shipment of that item is sent; its parents hear of it."""
     for child in (await env.store.inner.list(Filter(status="running"), 10)).executions:
         if child.workflow.startswith("purged_ships") and child.payload == f'"{item}"':
-            await env.complete(child.execution_id, purged_answer, "sent")
+            await env.resolve(child.execution_id, purged_answer, "sent")
     await env.settle()
 
 
@@ -63,12 +63,12 @@ async def answer_children(env: Environment, item: str) -> None:
 async def test_a_fresh_run_has_children_of_its_own(order: Workflow[[str], str]) -> None:
     """Without a key a child belongs to the run of its parent: it isn't the one that an earlier run had in that step."""
     async with Environment(ORDERS) as env:
-        id = await env.start(order, "apples")
+        id = (await env.start(order, "apples")).execution_id
         await env.settle()
         await answer_children(env, "apples")
         assert (await env.status(id)).value() == "apples sent"
         await env.client.purge(id)
-        assert await env.start(order, "pears") == id
+        assert (await env.start(order, "pears")).execution_id == id
         await env.settle()
         await answer_children(env, "pears")
         assert (await env.status(id)).value() == "pears sent"
@@ -96,7 +96,7 @@ async def test_a_late_chunk_of_a_purged_run_is_no_part_of_the_next(late_at: int,
     """The late driver's chunks arrive before the fresh run begins (None), or as it is about to write its first, second
     or third. They are never replayed, and the fresh run ends with what its own steps brought."""
     async with Environment([purged_steps]) as env:
-        id = await env.start(purged_steps)
+        id = (await env.start(purged_steps)).execution_id
         old, fresh = Process(env), Process(env)
         old.store.before = late = Freezer(nth("append", late_at))
         RUN.set("old")
@@ -113,10 +113,10 @@ async def test_a_late_chunk_of_a_purged_run_is_no_part_of_the_next(late_at: int,
         RUN.set("fresh")
         if again_at is None:
             await arrive()
-            assert await env.start(purged_steps) == id
+            assert (await env.start(purged_steps)).execution_id == id
         else:
             fresh.store.before = writing = Freezer(nth("append", again_at))
-            assert await env.start(purged_steps) == id
+            assert (await env.start(purged_steps)).execution_id == id
             driving = await fresh.drive(id)
             await writing.frozen.wait()
             await arrive()

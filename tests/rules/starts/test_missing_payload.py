@@ -50,4 +50,4 @@ async def test_a_payload_that_is_needed_and_missing_is_said_to_be() -> None:
     """P10: in the words that HTTP uses."""
     async with Environment([needs]) as env:
         with pytest.raises(InvalidInput, match="workflow needs needs a payload"):
-            await env.start(needs)
+            await env.start(needs)  # type: ignore[arg-type]

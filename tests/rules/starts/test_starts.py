@@ -75,13 +75,13 @@ async def test_a_start_while_it_runs_changes_nothing() -> None:
     """H4: neither its input nor where it stands."""
     ledger.ran.clear()
     async with Environment([starts_order]) as env:
-        id = await env.start(starts_order, "waits")
+        id = (await env.start(starts_order, "waits")).execution_id
         await env.drive(id)
         before = await image(env, id)
         again = await env.client.start(starts_order, "another input")
         assert (again.execution_id, (await env.store.inner.read(id)).payload) == (id, '"waits"')
         assert await image(env, id) == before
-        await env.complete(id, starts_answer, "!")
+        await env.resolve(id, starts_answer, "!")
         assert (await env.finish(id)).value() == "waits!"
         assert ledger.ran == ["starts_work"]
 
@@ -112,11 +112,11 @@ async def test_a_start_after_a_purge_is_a_fresh_run(how: str) -> None:
         await purge(env, id)
         assert await image(env, id) == []
         ledger.ran.clear()
-        assert await env.start(starts_order, "waits afresh") == id
+        assert (await env.start(starts_order, "waits afresh")).execution_id == id
         status = await env.drive(id)
         assert (status.is_complete, status.error, status.result) == (False, None, None)
         assert not status.interrupted
-        await env.complete(id, starts_answer, "!")
+        await env.resolve(id, starts_answer, "!")
         assert (await env.finish(id)).value() == "waits afresh!"
         assert ledger.ran == ["starts_work"]
         await check_history(env, id)
@@ -144,7 +144,7 @@ async def test_a_start_whose_answer_is_lost_can_be_repeated(moment: str) -> None
 async def test_a_completion_whose_answer_is_lost_can_be_repeated(moment: str) -> None:
     """H7: the same value again is a success, and one value, also when the execution has ended meanwhile."""
     async with Environment([starts_order]) as env:
-        id = await env.start(starts_order, "waits")
+        id = (await env.start(starts_order, "waits")).execution_id
         await env.drive(id)
         outside = Process(env)
 
@@ -167,7 +167,7 @@ async def test_a_value_that_comes_after_the_end_is_refused_and_stored_nowhere() 
         ended = await _end(env, "completed")
         before = await image(env, ended.execution_id)
         with pytest.raises(AlreadyEnded):
-            await env.complete(ended.execution_id, starts_answer, "late")
+            await env.resolve(ended.execution_id, starts_answer, "late")
         assert await image(env, ended.execution_id) == before
 
 
@@ -175,7 +175,7 @@ async def test_a_value_that_comes_again_after_the_end_is_a_success() -> None:
     """A5, H7: the sender of the value that counted is told so, however late it asks again."""
     async with Environment([starts_order]) as env:
         id = await env.start(starts_order, "waits")
-        await env.complete(id, starts_answer, "!")
+        await env.resolve(id, starts_answer, "!")
         await env.finish(id)
         status = await env.client.resolve(id, starts_answer, "!")
         assert status.value() == "waits!"

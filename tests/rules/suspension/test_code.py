@@ -43,11 +43,11 @@ async def removed() -> list[str]:
 async def test_changed_code_is_noticed_and_the_old_code_completes_it(changed: Workflow[Any, Any]) -> None:
     """I1: the message names the event, what was expected and what was found; nothing recorded changes."""
     async with Environment([original]) as env:
-        id = await env.start(original)
+        id = (await env.start(original)).execution_id
         await env.settle()
         before = (await env.store.load(id)).chunks
         env.deploy([changed])
-        await env.complete(id, ready, "!")
+        await env.resolve(id, ready, "!")
         status = await env.drive(id)
         cause = status.cause
         assert status.suspended

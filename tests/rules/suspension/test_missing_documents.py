@@ -60,7 +60,7 @@ async def _parked(env: Environment) -> str:
     """An execution with an input document, two chunks of history, and a value that nobody has seen yet."""
     env.clock = ImpatientClock()
     env.worker = env.new_worker()
-    id = await env.start(missing_waits, LARGE)
+    id = (await env.start(missing_waits, LARGE)).execution_id
     await env.drive(id)
     await Process(env).client.resolve(id, missing_answer, "b")
     return id
@@ -70,7 +70,7 @@ async def _untold(env: Environment) -> tuple[str, Execution]:
     """A parent, and its child that has ended with a large result, which it could not tell yet."""
     env.clock = ImpatientClock()
     env.worker = env.new_worker()
-    parent = await env.start(missing_takes_large)
+    parent = (await env.start(missing_takes_large)).execution_id
     await env.drive(parent)
     (child,) = (await env.store.inner.list(Filter(workflow="missing_large"), 10)).executions
     process = Process(env)
@@ -129,7 +129,7 @@ async def test_an_exec_document_deleted_under_a_driver_ends_its_drive(
 ) -> None:
     """L6: gone before the claim, or before the suspension: it stops, reports no error, and leaves nothing behind."""
     async with Environment([missing_waits]) as env:
-        id = await env.start(missing_waits, "small")
+        id = (await env.start(missing_waits, "small")).execution_id
         env.store.before = freezer = Freezer(nth(method))
         driving = env.worker.start(await env.store.inner.read(id))
         await freezer.frozen.wait()
@@ -146,7 +146,7 @@ async def test_a_child_s_exit_that_was_deleted_is_noticed() -> None:
     async with Environment([missing_parent, missing_child]) as env:
         env.clock = ImpatientClock()
         env.worker = env.new_worker()
-        id = await env.start(missing_parent)
+        id = (await env.start(missing_parent)).execution_id
         await env.settle()
         await Process(env).client.resolve(id, missing_answer, "!")
         await delete(env, id, f"child::missing_child::{(await env.store.inner.read(id)).run_id}")
@@ -163,7 +163,7 @@ async def test_a_child_whose_result_was_deleted_fails_nobody_else(caplog: pytest
         output = (await env.store.inner.load(child.execution_id)).output
         assert output is not None
         await delete(env, child.execution_id, "output")
-        other = await env.start(missing_child)
+        other = (await env.start(missing_child)).execution_id
         await env.worker.drive_changes(await fed(env, child.execution_id, other))
         assert (await env.status(other)).is_complete
         assert "was deleted" in caplog.text
@@ -190,11 +190,11 @@ async def test_a_parent_that_attaches_to_a_child_without_result_is_suspended_wit
     async with Environment([missing_large, missing_takes_large]) as env:
         env.clock = ImpatientClock()
         env.worker = env.new_worker()
-        child = await env.start(missing_large)
+        child = (await env.start(missing_large)).execution_id
         await env.finish(child)
         output = (await env.store.inner.load(child)).output
         await delete(env, child, "output")
-        parent = await env.start(missing_takes_large)
+        parent = (await env.start(missing_takes_large)).execution_id
         await env.drive(parent)
         execution = await env.store.inner.read(parent)
         assert execution.suspended

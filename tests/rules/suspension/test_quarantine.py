@@ -92,7 +92,7 @@ async def test_an_activity_that_kills_its_process_is_tried_a_set_number_of_times
     step = "a" if one is quarantine_first else "b"
     Bomb.arm(**{step: 1_000})
     async with Environment([quarantine_first, quarantine_second, quarantine_healthy]) as env:
-        id = await env.start(one)  # type: ignore[arg-type]
+        id = (await env.start(one)).execution_id  # type: ignore[call-overload]
         healthy = await env.start(quarantine_healthy)
         await _sweep_until_it_rests(env, id)
         # The driver that made the progress before it has run the step, too.
@@ -113,9 +113,9 @@ async def test_signals_do_not_run_a_quarantined_execution() -> None:
     """Values and interrupts are kept for it, and its code stays where it is; the cause stays visible."""
     Bomb.arm(a=1_000)
     async with Environment([quarantine_later]) as env:
-        id = await env.start(quarantine_later)
+        id = (await env.start(quarantine_later)).execution_id
         await env.drive(id)
-        await env.complete(id, quarantine_answer, "value ")
+        await env.resolve(id, quarantine_answer, "value ")
         await _sweep_until_it_rests(env, id)
         runs = dict(Bomb.runs)
         for _ in range(3):
@@ -141,7 +141,7 @@ async def test_resume_gives_a_quarantined_execution_all_its_tries_again() -> Non
     """F4: cured meanwhile, it ends; not cured, it is quarantined after as many tries as before."""
     Bomb.arm(a=MAX_CLAIMS + 3)
     async with Environment([quarantine_first]) as env:
-        id = await env.start(quarantine_first)
+        id = (await env.start(quarantine_first)).execution_id
         await _sweep_until_it_rests(env, id)
         assert Bomb.runs == {"a": MAX_CLAIMS}
         resumed = await env.client.resume(id)
@@ -156,7 +156,7 @@ async def test_progress_resets_the_count(deaths: int) -> None:
     """Each step may kill as many drivers but one: that is bad luck, not poison."""
     Bomb.arm(a=deaths, b=deaths)
     async with Environment([quarantine_second]) as env:
-        id = await env.start(quarantine_second)
+        id = (await env.start(quarantine_second)).execution_id
         await _sweep_until_it_rests(env, id)
         assert (await env.status(id)).value() == ["a", "b"]
         assert Bomb.runs == {"a": deaths + 1, "b": deaths + 1}
@@ -166,12 +166,12 @@ async def test_suspending_in_between_resets_the_count() -> None:
     """A driver that lets go in good order has made progress, though it recorded nothing."""
     Bomb.arm(a=MAX_CLAIMS - 1)
     async with Environment([quarantine_later]) as env:
-        id = await env.start(quarantine_later)
+        id = (await env.start(quarantine_later)).execution_id
         for _ in range(MAX_CLAIMS + 2):
             await env.drive(id)
             await env.client.resume(id)
         await env.drive(id)
-        await env.complete(id, quarantine_answer, "value ")
+        await env.resolve(id, quarantine_answer, "value ")
         await _sweep_until_it_rests(env, id)
         assert (await env.status(id)).value() == "value a"
 
@@ -199,7 +199,7 @@ async def test_a_store_that_lets_claim_and_nothing_more_quarantines_nobody(metho
     counted, none is tried again before its lease ends, and it ends with no manual step."""
     Bomb.arm()
     async with Environment([quarantine_second]) as env:
-        id = await env.start(quarantine_second)
+        id = (await env.start(quarantine_second)).execution_id
         for number in range(MAX_CLAIMS * 5):
             process = Process(env)
             process.store.before = unanswered(method if number else "append")  # the first claim loads nothing
@@ -219,7 +219,7 @@ async def test_a_store_that_lets_claim_and_nothing_more_quarantines_nobody(metho
 async def test_a_claim_is_taken_back_though_news_came_meanwhile(method: str) -> None:
     """L9: a value arrives in each outage, so that the exec document is another when the claim is to be taken back."""
     async with Environment([quarantine_listens]) as env:
-        id = await env.start(quarantine_listens)
+        id = (await env.start(quarantine_listens)).execution_id
         await env.drive(id)
         for number in range(MAX_CLAIMS * 3):
             process = Process(env)
@@ -242,7 +242,7 @@ async def test_what_the_store_refuses_is_counted() -> None:
     """A request that makes no sense to the store will make none tomorrow: that is poison, not bad luck."""
     Bomb.arm()
     async with Environment([quarantine_second]) as env:
-        id = await env.start(quarantine_second)
+        id = (await env.start(quarantine_second)).execution_id
 
         async def refuse(call: Call) -> None:
             if call.method == "append":

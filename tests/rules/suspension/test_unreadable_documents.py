@@ -87,7 +87,7 @@ async def _body(env: Environment, id: str, document: str) -> str:
 
 async def _waiting(env: Environment) -> str:
     """An execution with an input document, a chunk of history, and a value that nobody has seen yet."""
-    id = await env.start(unreadable_waits, LARGE)
+    id = (await env.start(unreadable_waits, LARGE)).execution_id
     await env.drive(id)
     await env.client.resolve(id, answer, "b")
     return id
@@ -118,7 +118,7 @@ async def test_a_document_that_cannot_be_read_suspends_at_once_and_is_mended(
         assert [one.execution_id for one in (await env.client.list(Filter())).executions] == [id]
         await overwrite(env, id, document, before)
         await env.client.resume(id)
-        await env.complete(id, other_answer, "c")
+        await env.resolve(id, other_answer, "c")
         assert (await env.finish(id)).value() == "abc"
         assert ledger.ran == ["echo"]
 
@@ -160,11 +160,14 @@ async def test_an_exec_document_that_cannot_be_read_is_passed_over_everywhere(
     """Q3: the feed, the sweep and lists go on to the others, and health names it. Each request about it says what is
     wrong. Mended, it goes on by itself."""
     async with Environment([unreadable_waits, unreadable_large]) as env:
-        id = await env.start(unreadable_waits, "small")
+        id = (await env.start(unreadable_waits, "small")).execution_id
         feed = env.store.inner.change_feed()
         before = await _body(env, id, "exec")
         await overwrite(env, id, "exec", OF_EXEC[how](before))
-        other, third = await env.start(unreadable_large, "a"), await env.start(unreadable_large, "b")
+        other, third = (
+            (await env.start(unreadable_large, "a")).execution_id,
+            (await env.start(unreadable_large, "b")).execution_id,
+        )
         changed = [d for one in await feed.leases() for d in (await feed.read(one.range, None, 100))[0]]
         await env.worker.drive_changes([d for d in changed if d["executionId"] != third])
         assert (await env.status(other)).is_complete
@@ -194,15 +197,15 @@ async def test_an_exec_document_that_cannot_be_read_is_passed_over_everywhere(
         found = await answered(lambda: cast(Any, client.status(id)))
         assert (found.status, json.loads(found.body)["title"]) == (500, "The execution can't be read")
         await overwrite(env, id, "exec", before)
-        await env.complete(id, answer, "b")
-        await env.complete(id, other_answer, "c")
+        await env.resolve(id, answer, "b")
+        await env.resolve(id, other_answer, "c")
         assert (await env.finish(id)).value() == "abc"
 
 
 async def test_an_exec_document_cut_off_under_its_driver_ends_the_drive(caplog: pytest.LogCaptureFixture) -> None:
     """Q3: the driver meets it at its next look, stops without a traceback, and nothing is driven until it is mended."""
     async with Environment([unreadable_waits]) as env:
-        id = await env.start(unreadable_waits, "small")
+        id = (await env.start(unreadable_waits, "small")).execution_id
         broken = list[str]()
 
         async def cut(call: Any) -> None:
@@ -217,15 +220,15 @@ async def test_an_exec_document_cut_off_under_its_driver_ends_the_drive(caplog: 
             await env.store.inner.read(id)
         await overwrite(env, id, "exec", broken[0])
         env.clock.advance(timedelta(minutes=10))
-        await env.complete(id, answer, "b")
-        await env.complete(id, other_answer, "c")
+        await env.resolve(id, answer, "b")
+        await env.resolve(id, other_answer, "c")
         assert (await env.finish(id)).value() == "abc"
 
 
 async def test_a_result_that_cannot_be_read_is_a_clear_answer(caplog: pytest.LogCaptureFixture) -> None:
     """Q3: the status says which document; a parent that would get it is suspended with it as the cause, and mended."""
     async with Environment([unreadable_large, unreadable_parent]) as env:
-        child = await env.start(unreadable_large, LARGE)
+        child = (await env.start(unreadable_large, LARGE)).execution_id
         await env.finish(child)
         before = await _body(env, child, "output")
         await overwrite(env, child, "output", before[:50])

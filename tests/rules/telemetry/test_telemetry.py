@@ -87,7 +87,7 @@ async def test_a_callers_trace_goes_into_the_execution_its_steps_and_its_childre
     """The first segment belongs to it; a segment after a suspension has a trace of its own, linked to it."""
     async with Environment([parent, child]) as env:
         with telemetry.continued(CALLER):
-            id = await env.start(parent, SECRET)
+            id = (await env.start(parent, SECRET)).execution_id
         await env.settle()
         first, *later = recorded.spans("drive telemetry_parent")
         assert (first.trace_id, first.parent) == (int(CALLER[3:35], 16), int(CALLER[36:52], 16))
@@ -97,7 +97,7 @@ async def test_a_callers_trace_goes_into_the_execution_its_steps_and_its_childre
         assert {span.span_id for span in steps} == set(seen), "activities run inside of their spans"
         (of_child,) = recorded.spans("drive telemetry_child")
         assert (of_child.trace_id, of_child.parent) == (first.trace_id, first.span_id)
-        await env.complete(id, answer, "yes")
+        await env.resolve(id, answer, "yes")
         await env.finish(id)
         (*_, last) = recorded.spans("drive telemetry_parent")
         assert later or last is not first
@@ -121,7 +121,7 @@ async def test_each_attempt_is_a_span_and_is_counted(recorded: Recorded) -> None
 async def test_executions_are_counted_by_how_they_end_and_why_they_stand_still(recorded: Recorded) -> None:
     async with Environment([parent, child, retries, stuck]) as env:
         await env.finish(await env.start(retries, SECRET))
-        waiting, hopeless = await env.start(parent, SECRET), await env.start(stuck)
+        waiting, hopeless = (await env.start(parent, SECRET)).execution_id, (await env.start(stuck)).execution_id
         await env.settle()
         await env.client.terminate(waiting)
         await env.client.interrupt(hopeless)
@@ -140,7 +140,7 @@ async def test_executions_are_counted_by_how_they_end_and_why_they_stand_still(r
 async def test_the_feed_and_the_sweep_tell_how_late_they_are(recorded: Recorded) -> None:
     async with Environment([retries]) as env:
         await env.worker.sweep()
-        id = await env.start(retries, SECRET)
+        id = (await env.start(retries, SECRET)).execution_id
         batch = await fed(env, id)
         env.clock.advance(timedelta(seconds=90))
         await env.worker.sweep()

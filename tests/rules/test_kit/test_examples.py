@@ -36,7 +36,7 @@ async def order(env: Environment, approved: bool | None) -> Any:
     execution = await env.start(fulfil, ORDER)
     await env.settle()
     if approved is not None:
-        await env.complete(execution, approval, Approval(approved=approved, by="Eve"))
+        await env.resolve(execution, approval, Approval(approved=approved, by="Eve"))
     return await env.finish(execution)
 
 
@@ -99,7 +99,7 @@ async def test_an_expense_is_reminded_of_until_somebody_answers() -> None:
         await env.settle()
         env.clock.advance(timedelta(days=1))
         await env.settle()
-        await env.complete(execution, verdict, Verdict(approved=True, by="Eve"))
+        await env.resolve(execution, verdict, Verdict(approved=True, by="Eve"))
         return (await env.finish(execution)).value()
 
     assert await survives([approve_expense], play) == {"approved": True, "by": "Eve", "reminders_sent": 1}

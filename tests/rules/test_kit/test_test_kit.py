@@ -79,7 +79,7 @@ async def play(env: Environment) -> Any:
     """From start to end, and the outside in between."""
     execution = await env.start(sells, "a")
     await env.settle()
-    await env.complete(execution, go, True)
+    await env.resolve(execution, go, True)
     return (await env.finish(execution)).value()
 
 
@@ -157,7 +157,7 @@ async def test_a_crash_now() -> None:
         execution = await env.start(sells, "a")
         await env.settle()
         await env.crash()
-        await env.complete(execution, go, True)
+        await env.resolve(execution, go, True)
         assert (await env.finish(execution)).value() == RESULT
         assert sorted(env.ran(execution)) == STEPS
         assert env.ran("another") == []

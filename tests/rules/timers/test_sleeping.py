@@ -116,7 +116,7 @@ async def test_any_length_fires_once_and_never_early(length: timedelta) -> None:
     """B2: another worker each time; a millisecond before the time nothing happens, at the time it fires."""
     async with Environment([sleeper]) as env:
         start = env.clock.now()
-        id = await env.start(sleeper, length.total_seconds())
+        id = (await env.start(sleeper, length.total_seconds())).execution_id
         for moment in (start, start + length / 2, start + length - MOMENT):
             env.clock.jump(moment)
             env.worker = env.new_worker()
@@ -148,7 +148,7 @@ async def test_a_timer_outlives_every_worker() -> None:
 async def test_timers_past_due_fire_in_the_order_of_their_times() -> None:
     """B7: 500 timers of one execution that ended while nobody was there: each fires once, the earliest first."""
     async with Environment([many_sleepers]) as env:
-        id = await env.start(many_sleepers, 500)
+        id = (await env.start(many_sleepers, 500)).execution_id
         await env.settle()
         env.clock.advance(timedelta(hours=1))
         env.worker = env.new_worker()

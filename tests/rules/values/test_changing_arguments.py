@@ -168,7 +168,7 @@ async def test_a_step_keeps_its_first_digest_over_a_deployment() -> None:
 
     before = trying(narrow)
     async with Environment([before]) as env:
-        id = await env.start(before)
+        id = (await env.start(before)).execution_id
         await env.settle()
         env.deploy([trying(wide)])
         assert (await env.finish(id)).outcome == "completed"

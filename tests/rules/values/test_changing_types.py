@@ -122,7 +122,7 @@ def passing(default: int, value: dict[str, Any], age: Any = int) -> Any:
 async def test_the_default_of_a_field_changes() -> None:
     before, after = passing(7, {"name": "Ann"}), passing(8, {"name": "Ann"})
     async with Environment([before]) as env:
-        id = await env.start(before)
+        id = (await env.start(before)).execution_id
         await env.finish(id)
         assert replay(await export(env.store, id), [after]).outcome is not None
 
@@ -130,7 +130,7 @@ async def test_the_default_of_a_field_changes() -> None:
 async def test_an_argument_gets_another_form() -> None:
     before, after = passing(7, {"name": "Ann", "age": 5}), passing(7, {"name": "Ann", "age": 5}, age=float)
     async with Environment([before]) as env:
-        id = await env.start(before)
+        id = (await env.start(before)).execution_id
         await env.finish(id)
         assert replay(await export(env.store, id), [after]).outcome is not None
 
@@ -138,7 +138,7 @@ async def test_an_argument_gets_another_form() -> None:
 async def test_an_argument_gets_another_value() -> None:
     before, after = passing(7, {"name": "Ann"}), passing(7, {"name": "Bob"})
     async with Environment([before]) as env:
-        id = await env.start(before)
+        id = (await env.start(before)).execution_id
         await env.finish(id)
         with pytest.raises(NonDeterminism, match=r"passed\.name: recorded 'Ann', now 'Bob'"):
             replay(await export(env.store, id), [after])

@@ -103,7 +103,7 @@ LEFT_ALONE = {kind for kind in BAD if kind != "1.9 MB of a good one"}
 async def test_a_bad_document_in_the_feed_changes_nothing(kind: str) -> None:
     """L2: alone in a batch: no error that would have the batch given again, and no write where it isn't ours."""
     async with Environment([batches_good]) as env:
-        id = await env.start(batches_good)
+        id = (await env.start(batches_good)).execution_id
         before = await image(env, id)
         await env.worker.drive_changes([BAD[kind]((await fed(env, id))[0])])
         if kind in LEFT_ALONE:
@@ -116,8 +116,8 @@ async def test_a_bad_document_in_the_feed_changes_nothing(kind: str) -> None:
 async def test_a_bad_document_in_the_store_does_not_stop_the_sweep(kind: str) -> None:
     """L2: what can't be read stands first in the queue of what is due, for ever; those behind it are driven."""
     async with Environment([batches_good]) as env:
-        bad = await env.start(batches_good)
-        good = [await env.start(batches_good) for _ in range(3)]
+        bad = (await env.start(batches_good)).execution_id
+        good = [(await env.start(batches_good)).execution_id for _ in range(3)]
         await overwrite(env, bad, "exec", json.dumps(BAD[kind]((await fed(env, bad))[0])))
         query = "UPDATE documents SET due_at = '2000-01-01T00:00:00.000Z' WHERE execution_id = ?"
         await store_of(env)._write(lambda db: db.execute(query, (bad,)))
@@ -132,9 +132,9 @@ async def test_a_bad_document_in_the_store_does_not_stop_the_sweep(kind: str) ->
 async def test_an_execution_of_a_workflow_that_is_gone_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     """I4: unknown names and versions: reported once, nothing is written, others go on; a deployment brings it back."""
     async with Environment([batches_good, batches_gone, batches_good_2]) as env:
-        gone, newer = await env.start(batches_gone), await env.start(batches_good_2)
+        gone, newer = (await env.start(batches_gone)).execution_id, (await env.start(batches_good_2)).execution_id
         env.deploy([batches_good])
-        good = await env.start(batches_good)
+        good = (await env.start(batches_good)).execution_id
         before = [await image(env, id) for id in (gone, newer)]
         with caplog.at_level(logging.WARNING, "engine"):
             for _ in range(3):
@@ -153,7 +153,7 @@ async def test_an_execution_of_a_workflow_that_is_gone_is_left_alone(caplog: pyt
 async def test_a_deployment_without_workflows_leaves_everything_alone() -> None:
     """I4: an empty registry neither fails nor writes."""
     async with Environment([batches_good]) as env:
-        id = await env.start(batches_good)
+        id = (await env.start(batches_good)).execution_id
         env.deploy([])
         before = await image(env, id)
         await env.worker.drive_changes(await fed(env, id))
@@ -182,7 +182,7 @@ async def test_a_batch_given_twice_is_driven_once() -> None:
     """L1, L4: at the same time or one after the other, each step is recorded and run once."""
     ledger.ran.clear()
     async with Environment([batches_good]) as env:
-        ids = [await env.start(batches_good) for _ in range(20)]
+        ids = [(await env.start(batches_good)).execution_id for _ in range(20)]
         batch = await fed(env, *ids)
         await asyncio.gather(env.worker.drive_changes(batch), env.worker.drive_changes(batch))
         images = [await image(env, id) for id in ids]
@@ -202,11 +202,11 @@ async def test_old_versions_in_any_order_are_no_wrong_claims() -> None:
                 execution = await env.store.inner.read(id)  # type: ignore[arg-type]
                 versions.append(as_fed(execution))
 
-        id = await env.start(batches_waits)
+        id = (await env.start(batches_waits)).execution_id
         versions += await fed(env, id)
         env.store.after = keep
         await env.drive(id)
-        await env.complete(id, batches_answer, "b")
+        await env.resolve(id, batches_answer, "b")
         half = list(versions)
         for batch in (half[::-1], half[1:] + half[:1], half, half[:1] * 3):
             await Process(env).worker.drive_changes(batch)
@@ -223,7 +223,7 @@ async def test_a_version_from_before_a_purge_is_no_claim_of_the_new_run() -> Non
     """The feed hands over the last state of an execution that was purged, or purged and started again."""
     ledger.ran.clear()
     async with Environment([batches_good]) as env:
-        id = await env.start(batches_good, key="k")
+        id = (await env.start(batches_good, key="k")).execution_id
         running = await fed(env, id)
         await env.drive(id)
         ended = await fed(env, id)
@@ -242,7 +242,7 @@ async def test_a_version_from_before_a_purge_is_no_claim_of_the_new_run() -> Non
 async def test_a_batch_is_given_again_only_when_the_store_is_away() -> None:
     """L1: Unavailable reaches the host, which then repeats the batch; the repetition finds what is left to do."""
     async with Environment([batches_good]) as env:
-        ids = [await env.start(batches_good) for _ in range(5)]
+        ids = [(await env.start(batches_good)).execution_id for _ in range(5)]
         batch = await fed(env, *ids)
 
         async def fail(call: Call) -> None:
@@ -274,7 +274,7 @@ async def test_no_error_but_an_unreachable_store_fails_a_batch(
 ) -> None:
     """L1, L2: whatever a store call raises for one execution, the batch ends well, and the other one is driven."""
     async with Environment([batches_good]) as env:
-        ids = [await env.start(batches_good) for _ in range(2)]
+        ids = [(await env.start(batches_good)).execution_id for _ in range(2)]
 
         async def fail(call: Call) -> None:
             if call.method == method and ids[0] in repr(call.arguments):
@@ -297,7 +297,7 @@ async def _nothing(call: Call) -> None:
 async def test_what_is_left_alone_is_not_asked_about_again() -> None:
     """I4: a workflow or version that this deployment hasn't costs a batch no request, and a sweep none but its page."""
     async with Environment([batches_gone, batches_good_2]) as env:
-        ids = [await env.start(batches_gone), await env.start(batches_good_2)]
+        ids = [(await env.start(batches_gone)).execution_id, (await env.start(batches_good_2)).execution_id]
         env.deploy([batches_good])
         process = Process(env)
         await process.worker.drive_changes(await fed(env, *ids))
@@ -311,7 +311,7 @@ async def test_a_childs_changes_may_come_before_its_parents() -> None:
     """Every version of the children, the newest first, and only then those of the parent, each given to two workers."""
     ledger.ran.clear()
     async with Environment([batches_parent, batches_child]) as env:
-        parent = await env.start(batches_parent)
+        parent = (await env.start(batches_parent)).execution_id
         versions: dict[str, list[Document]] = {}
 
         async def keep(call: Call) -> None:
@@ -335,7 +335,7 @@ async def test_a_childs_end_may_come_before_its_parent_knows_that_it_began() -> 
     which that driver still holds."""
     ledger.ran.clear()
     async with Environment([batches_parent, batches_child]) as env:
-        parent = await env.start(batches_parent)
+        parent = (await env.start(batches_parent)).execution_id
         old = Process(env)
         old.store.after = freezer = Freezer(nth("create", 1))
         driving = await old.drive(parent)

@@ -97,7 +97,7 @@ async def test_news_at_any_moment_arrives_within_one_sweep(
                 env.clock = ImpatientClock()
                 driver = Process(env, store=StaleStore(store_of(env), lag))
                 outside = driver if inside else Process(env)
-                id = await env.start(one)
+                id = (await env.start(one)).execution_id
                 sent: list[int] = []
 
                 async def news(
@@ -127,7 +127,7 @@ async def test_a_replica_that_lags_for_too_long_is_reported_and_nothing_is_lost(
     """L6: documents that can't be read for long suspend the execution, with the cause; `resume` carries on."""
     async with Environment([wakeups_at_once]) as env:
         env.clock = ImpatientClock()
-        id = await env.start(wakeups_at_once)
+        id = (await env.start(wakeups_at_once)).execution_id
         await Process(env).client.resolve(id, wakeups_a, "!")
         driver = Process(env, store=StaleStore(store_of(env), 100))
         env.clock.advance(SWEEPS_NEW_AFTER)
@@ -157,7 +157,7 @@ async def test_forty_executions_with_values_of_a_mebibyte() -> None:
 
         env.store.before = complete
         for _ in range(8):
-            ids = [await env.start(wakeups_after_a_step) for _ in range(5)]
+            ids = [(await env.start(wakeups_after_a_step)).execution_id for _ in range(5)]
             await asyncio.gather(*[env.worker.drive(await env.store.inner.read(id)) for id in ids])
         assert len(values) == 40
         for id, value in values.items():
@@ -170,7 +170,7 @@ async def test_news_that_comes_while_an_activity_runs_is_kept(inside: bool) -> N
     for early in (True, False):
         Door.shut()
         async with Environment([wakeups_slow_first]) as env:
-            id = await env.start(wakeups_slow_first)
+            id = (await env.start(wakeups_slow_first)).execution_id
             outside = Process(env)
             client = env.client if inside else outside.client
             if early:
@@ -203,7 +203,7 @@ async def test_news_wins_a_race_while_the_other_branch_runs(seconds: int) -> Non
     the activity ends, whose late result is ignored."""
     Door.shut()
     async with Environment([wakeups_race]) as env:
-        id = await env.start(wakeups_race)
+        id = (await env.start(wakeups_race)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
         await Door.inside.wait()
         client = Process(env).client if seconds else env.client
@@ -220,11 +220,11 @@ async def test_news_wins_a_race_while_the_other_branch_runs(seconds: int) -> Non
 async def test_the_same_completion_three_times_is_one_value() -> None:
     """A5: delivered again before the wait, after it and after the end: one document, one event."""
     async with Environment([wakeups_after_a_step]) as env:
-        id = await env.start(wakeups_after_a_step)
-        await env.complete(id, wakeups_a, "!")
+        id = (await env.start(wakeups_after_a_step)).execution_id
+        await env.resolve(id, wakeups_a, "!")
         await env.drive(id)
         for _ in range(2):
-            await env.complete(id, wakeups_a, "!")
+            await env.resolve(id, wakeups_a, "!")
         assert (await env.status(id)).value() == "first !"
         loaded = await env.store.inner.load(id)
         assert [item.id for item in loaded.inbox] == ["deferred::wakeups.a"]
@@ -239,9 +239,9 @@ async def test_the_first_of_two_values_counts_on_every_replay(driven: bool) -> N
         id = await env.start(wakeups_twice)
         if driven:
             await env.drive(id)
-        await env.complete(id, wakeups_a, "1")
+        await env.resolve(id, wakeups_a, "1")
         with pytest.raises(AlreadyResolved) as refused:
-            await env.complete(id, wakeups_a, "2")
+            await env.resolve(id, wakeups_a, "2")
         assert refused.value.first == '"1"'
         await env.drive(id)
         assert not (await env.status(id)).is_complete
@@ -261,7 +261,7 @@ async def test_news_for_many_executions_is_found_by_one_sweep() -> None:
     """L1: nothing was delivered to anyone; one sweep finds all of it."""
     ledger.ran.clear()
     async with Environment([wakeups_after_a_step]) as env:
-        ids = [await env.start(wakeups_after_a_step) for _ in range(250)]
+        ids = [(await env.start(wakeups_after_a_step)).execution_id for _ in range(250)]
         env.clock.advance(SWEEPS_NEW_AFTER)
         assert await env.worker.sweep() == 250
         outside = Process(env)

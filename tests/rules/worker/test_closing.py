@@ -101,7 +101,7 @@ async def test_an_activity_that_is_cut_off_is_no_failure(one: object) -> None:
     Door.shut()
     _host_loop[:] = [asyncio.get_running_loop()]
     async with Environment([closing_uses_async, closing_uses_sync]) as env:
-        id = await env.start(one)
+        id = (await env.start(one)).execution_id
         first = Process(env)
         driving = await first.drive(id)
         await Door.inside.wait()
@@ -122,7 +122,7 @@ async def test_an_activity_that_ends_within_the_grace_is_recorded_and_nothing_af
     Door.shut()
     ledger.ran.clear()
     async with Environment([closing_then_echo]) as env:
-        id = await env.start(closing_then_echo)
+        id = (await env.start(closing_then_echo)).execution_id
         first = Process(env)
         driving = await first.drive(id)
         await Door.inside.wait()
@@ -148,7 +148,7 @@ async def test_a_worker_that_closes_during_a_claim_starts_nothing(moment: str) -
     """M1: the claim is under way when the worker closes: no activity fails for want of the threads that are gone."""
     ledger.ran.clear()
     async with Environment([closing_one_plain]) as env:
-        id = await env.start(closing_one_plain)
+        id = (await env.start(closing_one_plain)).execution_id
         first = Process(env)
         freezer = Freezer(nth("replace"))
         setattr(first.store, moment, freezer)
@@ -171,7 +171,10 @@ async def test_a_closed_worker_claims_no_more() -> None:
     ledger.ran.clear()
     settings = dataclasses.replace(TEST_SETTINGS, max_held=1)
     async with Environment([closing_uses_async, closing_steps], settings=settings) as env:
-        busy, waiting = await env.start(closing_uses_async), await env.start(closing_steps)
+        busy, waiting = (
+            (await env.start(closing_uses_async)).execution_id,
+            (await env.start(closing_steps)).execution_id,
+        )
         first = Process(env)
         drives = [await first.drive(busy), await first.drive(waiting)]
         await Door.inside.wait()
@@ -188,7 +191,7 @@ async def test_a_closed_worker_claims_no_more() -> None:
 async def test_closing_a_worker_at_rest_leaves_what_waits_alone() -> None:
     """An execution that waits for the outside isn't touched by the end of a process that drove it before."""
     async with Environment([closing_waits]) as env:
-        id = await env.start(closing_waits)
+        id = (await env.start(closing_waits)).execution_id
         await env.drive(id)
         before = await env.store.inner.read(id)
         await env.worker.close(AT_ONCE)
@@ -201,7 +204,7 @@ async def test_a_drive_that_hangs_in_the_store_does_not_hold_up_the_end_for_ever
 ) -> None:
     """A store call that never answers is given up; the lease expires and another worker takes over."""
     async with Environment([closing_steps]) as env:
-        id = await env.start(closing_steps)
+        id = (await env.start(closing_steps)).execution_id
         first = Process(env)
         first.store.before = freezer = Freezer(nth("append"))
         driving = await first.drive(id)
@@ -226,7 +229,7 @@ async def test_a_drive_that_hangs_in_the_store_does_not_hold_up_the_end_for_ever
 async def test_an_old_host_drains_while_a_new_one_sweeps() -> None:
     """L9: at a deployment both run at once; every execution ends, each step is recorded once."""
     async with Environment([closing_steps]) as env:
-        ids = [await env.start(closing_steps) for _ in range(20)]
+        ids = [(await env.start(closing_steps)).execution_id for _ in range(20)]
         old, new = Process(env), Process(env)
         env.clock.advance(PAST_LEASE)
         sweeping = asyncio.ensure_future(old.worker.sweep())

@@ -101,8 +101,8 @@ async def test_a_batch_with_a_long_activity_returns_when_its_budget_is_over() ->
     Gate.close()
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
-        ids = [await env.start(handed_quick) for _ in range(99)]
-        long = await env.start(handed_slow)
+        ids = [(await env.start(handed_quick)).execution_id for _ in range(99)]
+        long = (await env.start(handed_slow)).execution_id
         batch = asyncio.ensure_future(env.worker.drive_changes(await fed(env, long, *ids), hints.append))
         await until(lambda: Gate.begun == ["first"] and env.store.count("commit") == 99)
         begun = env.clock.now()
@@ -133,7 +133,7 @@ async def test_a_batch_with_a_long_activity_returns_when_its_budget_is_over() ->
 async def test_what_is_between_two_steps_is_let_go_and_handed_over() -> None:
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
-        id = await env.start(handed_steps)
+        id = (await env.start(handed_steps)).execution_id
         env.store.before = slow = Freezer(nth("append"))
         batch = asyncio.ensure_future(env.worker.drive_changes(await fed(env, id), hints.append))
         await slow.frozen.wait()
@@ -155,7 +155,7 @@ async def test_a_store_that_hangs_does_not_hold_a_batch(call: str) -> None:
     """The store answers neither the claim nor the append: the batch gives up after the second second."""
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
-        id = await env.start(handed_steps)
+        id = (await env.start(handed_steps)).execution_id
         env.store.before = hangs = Freezer(nth(call))
         batch = asyncio.ensure_future(env.worker.drive_changes(await fed(env, id), hints.append))
         await hangs.frozen.wait()
@@ -179,7 +179,7 @@ async def test_what_waits_for_a_thread_moves() -> None:
     Gate.close()
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=ONE_THREAD) as env:
-        ids = [await env.start(handed_threads, name) for name in ("one", "two", "three")]
+        ids = [(await env.start(handed_threads, name)).execution_id for name in ("one", "two", "three")]
         batch = asyncio.ensure_future(env.worker.drive_changes(await fed(env, *ids), hints.append))
         await until(lambda: env.store.count("replace") == 3 and len(Gate.begun) == 1)
         for _ in range(100):
@@ -200,7 +200,7 @@ async def test_the_sweep_hands_over_what_it_has_no_places_for() -> None:
     hints: list[Hint] = []
     Gate.close()
     async with Environment(WORKFLOWS, settings=FEW_PLACES) as env:
-        ids = {await env.start(handed_quick) for _ in range(10)}
+        ids = {(await env.start(handed_quick)).execution_id for _ in range(10)}
         env.clock.advance(SWEEPS_NEW_AFTER)
         assert await env.worker.sweep(hints.append) == 10
         assert len(hints) == 8
@@ -223,7 +223,7 @@ async def test_no_execution_depends_on_a_hint(fate: str) -> None:
     ledger.ran.clear()
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=FEW_PLACES) as env:
-        ids = [await env.start(handed_steps) for _ in range(6)]
+        ids = [(await env.start(handed_steps)).execution_id for _ in range(6)]
         env.clock.advance(SWEEPS_NEW_AFTER)
         await env.worker.sweep(hints.append)
         assert len(hints) == 4
@@ -245,7 +245,7 @@ async def test_a_long_drive_hands_over_before_its_invocation_is_cut_off() -> Non
     Gate.close()
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
-        id = await env.start(handed_slow)
+        id = (await env.start(handed_slow)).execution_id
         first = asyncio.ensure_future(env.worker.drive_one(Hint(id), hints.append))
         await until(lambda: Gate.begun == ["first"])
         env.clock.advance(BUDGETS.invocation_budget)
@@ -266,9 +266,9 @@ async def test_a_hint_for_nothing_does_nothing() -> None:
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
         ended, waits, driven = (
-            await env.start(handed_quick),
-            await env.start(handed_waits),
-            await env.start(handed_slow),
+            (await env.start(handed_quick)).execution_id,
+            (await env.start(handed_waits)).execution_id,
+            (await env.start(handed_slow)).execution_id,
         )
         await env.drive(ended)
         await env.drive(waits)
@@ -287,7 +287,7 @@ async def test_a_hint_fails_if_the_store_is_away() -> None:
     """The host then gives the message again."""
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
-        id = await env.start(handed_quick)
+        id = (await env.start(handed_quick)).execution_id
         env.store.before = unanswered("replace")
         with pytest.raises(Unavailable):
             await env.worker.drive_one(Hint(id), hints.append)

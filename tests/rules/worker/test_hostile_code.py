@@ -267,7 +267,7 @@ async def test_the_time_before_it_has_a_thread_is_not_the_activity_s() -> None:
     Gate.reached.clear()
     settings = dataclasses.replace(TEST_SETTINGS, activity_threads=1)
     async with Environment([hostile_shares_a_thread], settings=settings) as env:
-        id = await env.start(hostile_shares_a_thread)
+        id = (await env.start(hostile_shares_a_thread)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
         await until(Gate.reached.is_set)
         for _ in range(3):

@@ -105,7 +105,7 @@ async def test_whatever_an_activity_raises_is_that_steps_failure(place: str, how
     """D5, M1: it is tried again as its retry says, the workflow can catch it, and neither driver nor host notice."""
     Host.reset()
     async with Environment([hosting_calls]) as env:
-        id = await env.start(hosting_calls, (place, how))
+        id = (await env.start(hosting_calls, (place, how))).execution_id
         async with asyncio.timeout(20):  # a drive that waits for a task that is gone never ends
             status = await env.finish(id)
         assert status.value() == [ENDS[how][1], "after"]
@@ -147,7 +147,7 @@ async def test_an_attempt_that_ignores_its_cancellation_is_not_waited_for() -> N
     """B6: past its timeout it counts as failed, whatever it goes on doing; its late result goes nowhere."""
     Host.reset()
     async with Environment([hosting_times_out]) as env:
-        id = await env.start(hosting_times_out)
+        id = (await env.start(hosting_times_out)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
         await Host.inside.wait()
         env.clock.advance(timedelta(seconds=5))
@@ -176,10 +176,10 @@ async def test_a_step_that_was_given_up_and_still_brings_a_value_is_ignored() ->
     """A8, E8: the activity swallows its cancellation and returns: nothing of it is recorded."""
     Host.reset()
     async with Environment([hosting_gives_up_a_step]) as env:
-        id = await env.start(hosting_gives_up_a_step)
+        id = (await env.start(hosting_gives_up_a_step)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
         await Host.inside.wait()
-        await env.complete(id, hosting_go_on, "on")
+        await env.resolve(id, hosting_go_on, "on")
         await driving
         assert (await env.status(id)).value() == "on!"
         assert Host.stubborn == ["swallowed"]
@@ -206,8 +206,8 @@ async def test_a_blocking_sync_activity_stalls_nobody() -> None:
     Host.reset()
     ledger.ran.clear()
     async with Environment([hosting_uses_a_thread, hosting_says]) as env:
-        id = await env.start(hosting_uses_a_thread)
-        others = [await env.start(hosting_says) for _ in range(20)]
+        id = (await env.start(hosting_uses_a_thread)).execution_id
+        others = [(await env.start(hosting_says)).execution_id for _ in range(20)]
         sweeper = Process(env)
         driving = env.worker.start(await env.store.inner.read(id))
         await Host.inside.wait()
@@ -260,7 +260,7 @@ async def test_an_async_activity_that_blocks_the_loop_until_another_took_over() 
     Host.reset()
     async with Environment([hosting_stalls]) as env:
         Host.clock = env.clock
-        id = await env.start(hosting_stalls)
+        id = (await env.start(hosting_stalls)).execution_id
         old, new = Process(env), Process(env)
         old.store.before = freezer = Freezer(nth("replace", 1))
         driving = await old.drive(id)

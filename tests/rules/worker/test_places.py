@@ -68,7 +68,7 @@ async def test_a_batch_does_not_wait_for_an_execution_that_holds_the_process() -
     batch back, and the execution that found no room is done by a later sweep."""
     Gate.close()
     async with Environment([places_works_long, places_quick], settings=ONE_HELD) as env:
-        long, quick = await env.start(places_works_long), await env.start(places_quick)
+        long, quick = (await env.start(places_works_long)).execution_id, (await env.start(places_quick)).execution_id
         driving = env.worker.start(await env.store.inner.read(long))
         await Gate.started.wait()
         batch = await fed(env, long, quick)
@@ -88,10 +88,10 @@ async def test_who_waits_for_an_activity_leaves_the_place_to_others() -> None:
     """Q2: of the executions that this process holds one computes at a time, and those with a long activity don't."""
     Gate.close()
     async with Environment([places_works_long, places_quick], settings=ONE_COMPUTES) as env:
-        long = [await env.start(places_works_long) for _ in range(3)]
+        long = [(await env.start(places_works_long)).execution_id for _ in range(3)]
         driving = [env.worker.start(await env.store.inner.read(id)) for id in long]
         await Gate.started.wait()
-        quick = await env.start(places_quick)
+        quick = (await env.start(places_quick)).execution_id
         async with asyncio.timeout(PATIENCE):
             await env.worker.drive_changes(await fed(env, quick))
         assert (await env.status(quick)).value() == "quick"
@@ -108,7 +108,7 @@ async def test_a_drive_that_waits_for_its_place_keeps_its_lease() -> None:
     """Q2: its activity has ended, others compute for longer than a lease, and its heartbeats go out all the same."""
     Gate.close()
     async with Environment([places_works_long, places_quick], settings=ONE_COMPUTES) as env:
-        long, quick = await env.start(places_works_long), await env.start(places_quick)
+        long, quick = (await env.start(places_works_long)).execution_id, (await env.start(places_quick)).execution_id
         waiting = env.worker.start(await env.store.inner.read(long))
         await Gate.started.wait()
         computes = Freezer(lambda call: call.method == "commit" and call.arguments[0].execution_id == quick)
@@ -130,7 +130,7 @@ async def test_a_batch_larger_than_the_places_is_driven_to_its_end() -> None:
     """Executions take their turn at the places: no deadlock, none left out."""
     settings = dataclasses.replace(TEST_SETTINGS, max_drives=2)
     async with Environment([places_parent, places_quick], settings=settings) as env:
-        ids = [await env.start(places_parent) for _ in range(10)]
+        ids = [(await env.start(places_parent)).execution_id for _ in range(10)]
         batch = await fed(env, *ids)
         async with asyncio.timeout(PATIENCE):
             await env.worker.drive_changes(batch)
@@ -141,7 +141,7 @@ async def test_a_batch_larger_than_the_places_is_driven_to_its_end() -> None:
 async def test_a_claim_that_the_store_refuses_fails_nobody_else() -> None:
     """Rule 2 of the worker: given again, the batch would be refused again. Batch and sweep drive the others."""
     async with Environment([places_quick]) as env:
-        refused, other, third = [await env.start(places_quick) for _ in range(3)]
+        refused, other, third = [(await env.start(places_quick)).execution_id for _ in range(3)]
 
         async def refuse(call: Call) -> None:
             if call.method == "replace" and call.arguments[0].execution_id == refused:
@@ -160,7 +160,7 @@ async def test_a_store_that_fails_a_claim_after_the_budget_is_not_hidden() -> No
     """A claim that fails once the budget is over still makes the host give the batch again."""
     settings = dataclasses.replace(TEST_SETTINGS, batch_budget=timedelta(0))
     async with Environment([places_quick], settings=settings) as env:
-        id = await env.start(places_quick)
+        id = (await env.start(places_quick)).execution_id
         batch = await fed(env, id)
         freezer = Freezer(nth("replace"))
 
@@ -184,7 +184,7 @@ async def test_a_document_that_is_destroyed_between_feed_and_claim_fails_no_batc
 ) -> None:
     """L2: the claim's conflict leads to a read of what can't be read; the others of the batch go on."""
     async with Environment([places_quick]) as env:
-        bad, good = await env.start(places_quick), await env.start(places_quick)
+        bad, good = (await env.start(places_quick)).execution_id, (await env.start(places_quick)).execution_id
         batch = await fed(env, bad, good)
         await overwrite(env, bad, "exec", body)
         with caplog.at_level(logging.ERROR, "engine"):
@@ -196,7 +196,7 @@ async def test_a_document_that_is_destroyed_between_feed_and_claim_fails_no_batc
 async def test_a_child_whose_result_is_unreadable_fails_no_batch(caplog: pytest.LogCaptureFixture) -> None:
     """L2: what goes wrong while a parent is told is the child's own trouble."""
     async with Environment([places_parent, places_quick]) as env:
-        parent, good = await env.start(places_parent), await env.start(places_quick)
+        parent, good = (await env.start(places_parent)).execution_id, (await env.start(places_quick)).execution_id
         await env.drive(parent)
         child = next(e for e in await _executions(env) if e not in (parent, good))
 
@@ -222,7 +222,7 @@ async def test_one_execution_given_twice_at_once_is_driven_once() -> None:
     """Two drives of one execution in one process exclude each other like strangers, and both come to an end."""
     ledger.ran.clear()
     async with Environment([places_quick]) as env:
-        id = await env.start(places_quick)
+        id = (await env.start(places_quick)).execution_id
         execution = await env.store.inner.read(id)
         await asyncio.gather(*(env.worker.drive(execution) for _ in range(20)))
         assert ledger.ran == ["echo"]
@@ -233,11 +233,11 @@ async def test_one_execution_given_twice_at_once_is_driven_once() -> None:
 async def test_news_for_an_execution_that_is_being_claimed_is_not_lost() -> None:
     """Told between the claim's effect and its answer, while no drive is known yet: the suspend write finds out."""
     async with Environment([places_waits]) as env:
-        id = await env.start(places_waits)
+        id = (await env.start(places_waits)).execution_id
         env.store.after = claim = Freezer(nth("replace"))
         driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
         await claim.frozen.wait()
-        await env.complete(id, places_answer, "news")
+        await env.resolve(id, places_answer, "news")
         assert env.worker.running(id) is None, "the drive was known too early for this test"
         claim.thaw.set()
         await driving
@@ -247,11 +247,11 @@ async def test_news_for_an_execution_that_is_being_claimed_is_not_lost() -> None
 async def test_news_that_comes_between_the_last_write_and_its_answer_is_driven() -> None:
     """Told after the suspend write's effect: the drive looks again before it is gone. No feed, no sweep."""
     async with Environment([places_waits]) as env:
-        id = await env.start(places_waits)
+        id = (await env.start(places_waits)).execution_id
         env.store.after = suspension = Freezer(nth("commit"))
         driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
         await suspension.frozen.wait()
-        await env.complete(id, places_answer, "news")
+        await env.resolve(id, places_answer, "news")
         suspension.thaw.set()
         await driving
         assert (await env.status(id)).value() == "news"
@@ -262,7 +262,7 @@ async def test_an_execution_that_a_sweep_meets_while_it_is_driven_is_left_to_its
     Gate.close()
     ledger.ran.clear()
     async with Environment([places_works_long]) as env:
-        id = await env.start(places_works_long)
+        id = (await env.start(places_works_long)).execution_id
         other = Process(env)
         driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
         await Gate.started.wait()

@@ -89,7 +89,7 @@ async def test_a_wait_costs_one_suspension_and_one_load() -> None:
     async with Environment([counts_waits]) as env:
         id = await env.start(counts_waits)
         await env.drive(id)
-        await env.complete(id, counts_answer, "x")
+        await env.resolve(id, counts_answer, "x")
         await env.drive(id)
         methods = [call.method for call in env.store.calls]
         assert methods == ["create", "replace", "commit", "signal", "replace", "load", "commit"]
@@ -117,7 +117,7 @@ async def test_a_fan_out_of_any_width_runs_each_once_in_order(width: int, evicte
     another process, which replays the first."""
     runs.clear()
     async with Environment([counts_at_once]) as env:
-        id = await env.start(counts_at_once, width)
+        id = (await env.start(counts_at_once, width)).execution_id
         first = Process(env)
         driving = await first.drive(id)
         if evicted:
@@ -140,7 +140,7 @@ async def test_a_fan_out_of_sync_activities_runs_each_once() -> None:
     """G3: in threads, in whatever order they end."""
     runs.clear()
     async with Environment([counts_in_threads]) as env:
-        id = await env.start(counts_in_threads, 200)
+        id = (await env.start(counts_in_threads, 200)).execution_id
         assert (await env.drive(id)).value() == list(range(200))
         assert sorted(runs) == list(range(200))
         await check_history(env, id)
@@ -152,7 +152,7 @@ async def test_store_calls_and_bytes_grow_in_proportion(one: object) -> None:
     calls, written = list[int](), list[int]()
     for steps in (250, 500):
         async with Environment([counts_in_a_row, counts_at_once]) as env:
-            id = await env.start(one, steps)  # type: ignore[arg-type]
+            id = await env.start(one, steps)  # type: ignore[call-overload]
             await env.drive(id)
             calls.append(env.store.count())
             records = [a for c in env.store.calls if c.method in WRITES for a in c.arguments if a is not None]
@@ -166,7 +166,7 @@ async def test_a_heartbeat_costs_one_call() -> None:
     started, release = asyncio.Event(), asyncio.Event()
     Long.started, Long.release = started, release
     async with Environment([counts_long]) as env:
-        id = await env.start(counts_long)
+        id = (await env.start(counts_long)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
         await started.wait()
         for beat in range(6):

@@ -124,7 +124,7 @@ def line_of(comment: str) -> str:
 async def test_an_activity_is_named_with_its_step_its_execution_and_its_line() -> None:
     """The line is the activity's own, however deep it is in what it calls; the calls from there on follow."""
     async with Environment([watched_steps]) as env:
-        id = await env.start(watched_steps)
+        id = (await env.start(watched_steps)).execution_id
         first, second = await _value(env, id)
         name, stack = first.split("\n", 1)
         who = f"activity watched.looks (step watched.looks of execution {id})"
@@ -136,7 +136,7 @@ async def test_an_activity_is_named_with_its_step_its_execution_and_its_line() -
 async def test_a_task_that_an_activity_made_is_named() -> None:
     """By the activity, where Python tells (from 3.12 on); by its own name and line otherwise."""
     async with Environment([watched_tasks]) as env:
-        id = await env.start(watched_tasks)
+        id = (await env.start(watched_tasks)).execution_id
         for text in await _value(env, id):
             who = f"activity watched_gathers (step watched_gathers of execution {id})"
             assert text.startswith(who if sys.version_info >= (3, 12) else "task Task-")
@@ -146,7 +146,7 @@ async def test_a_task_that_an_activity_made_is_named() -> None:
 async def test_the_code_of_a_workflow_is_named() -> None:
     """Computing in a workflow's body blocks as well as an activity does, also in a task and in a later turn."""
     async with Environment([watched_code]) as env:
-        id = await env.start(watched_code)
+        id = (await env.start(watched_code)).execution_id
         first, task, later = await _value(env, id)
         who = f"the code of workflow watched_code (execution {id}) at "
         assert first.startswith(f"{who}{line_of('the line of the workflow')}\n")
@@ -160,7 +160,7 @@ async def test_nobody_is_named_where_nothing_runs() -> None:
     assert find(None, None) is None
     assert find(sys._getframe(), None) is None
     async with Environment([watched_thread]) as env:
-        assert await _value(env, await env.start(watched_thread)) == "None"
+        assert await _value(env, (await env.start(watched_thread)).execution_id) == "None"
 
 
 # -- the thread that looks --
@@ -191,7 +191,7 @@ async def watched_computes() -> bool:
 async def test_a_blocked_loop_is_reported_while_it_is_blocked() -> None:
     """M6: each blockage once, naming who and where."""
     async with Environment([watched_blocked_twice], settings=WATCHED) as env:
-        id = await env.start(watched_blocked_twice)
+        id = (await env.start(watched_blocked_twice)).execution_id
         assert await _value(env, id) == [True, True]
     place = line_of("it is released by the warning, or never")
     for text, step in zip(barks.texts, ("watched_blocks", "watched_blocks#2"), strict=True):
@@ -223,7 +223,7 @@ async def test_one_blockage_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("engine.driving.worker.Watchdog", Patience)
     async with Environment([watched_computes], settings=WATCHED) as env:
         Code.run = lambda: long.wait(20)
-        assert await _value(env, await env.start(watched_computes)) is True
+        assert await _value(env, (await env.start(watched_computes)).execution_id) is True
     assert len(barks.texts) == 1
 
 
@@ -240,7 +240,7 @@ async def test_a_process_that_was_frozen_is_not_blamed(monkeypatch: pytest.Monke
     monkeypatch.setattr("engine.driving.worker.Watchdog", Patience)
     async with Environment([watched_computes], settings=WATCHED) as env:
         Code.run = lambda: thawed.wait(20)
-        assert await _value(env, await env.start(watched_computes)) is True
+        assert await _value(env, (await env.start(watched_computes)).execution_id) is True
     assert Patience.waits.count(False) == 1
     assert barks.texts == []
 
@@ -275,7 +275,7 @@ async def test_a_blocking_sync_activity_is_nobodys_trouble(monkeypatch: pytest.M
     settings = replace(TEST_SETTINGS, blocked_after=timedelta(seconds=40))
     monkeypatch.setattr(Patience, "_pause", lambda _: None)
     async with Environment([watched_uses_a_thread], settings=settings) as env:
-        assert await _value(env, await env.start(watched_uses_a_thread)) is True
+        assert await _value(env, (await env.start(watched_uses_a_thread)).execution_id) is True
     assert barks.texts == []
 
 
@@ -283,7 +283,7 @@ async def test_it_is_off_in_tests() -> None:
     """An environment has its own time: the machine's means nothing in it."""
     async with Environment([watched_computes]) as env:
         Code.run = lambda: watchdogs() == []
-        assert await _value(env, await env.start(watched_computes)) is True
+        assert await _value(env, (await env.start(watched_computes)).execution_id) is True
 
 
 async def test_its_thread_ends_when_nothing_is_driven_and_comes_back() -> None:
@@ -291,7 +291,7 @@ async def test_its_thread_ends_when_nothing_is_driven_and_comes_back() -> None:
     async with Environment([watched_computes], settings=WATCHED) as env:
         for _ in range(2):
             Code.run = lambda: len(watchdogs()) == 1
-            assert await _value(env, await env.start(watched_computes)) is True
+            assert await _value(env, (await env.start(watched_computes)).execution_id) is True
             for thread in watchdogs():
                 await asyncio.to_thread(thread.join, 20)
             assert watchdogs() == []

@@ -75,7 +75,7 @@ def sent(double: CosmosDouble) -> list[str]:
 
 async def start_and_drive(env: Environment, container: Container, workflow: Workflow[Any, Any], payload: Any) -> str:
     """As the change feed does it: with the document that the start wrote, without a read."""
-    id = await env.start(workflow, payload)
+    id = (await env.start(workflow, payload)).execution_id
     await env.worker.drive_changes([document for document in container.documents(id) if document["id"] == "exec"])
     return id
 
@@ -111,7 +111,7 @@ async def test_waiting_takes_a_read_of_the_partition_per_wake_up(
         env.clock.advance(timedelta(hours=2))
         await env.worker.drive(await store.read(id))
         assert sent(double) == ["read", "replace", "query", "batch"]
-        await env.complete(id, approval, "yes")
+        await env.resolve(id, approval, "yes")
         assert sent(double) == ["batch"]
         await env.worker.drive(await store.read(id))
         assert sent(double) == ["read", "replace", "query", "create", "batch"]
@@ -165,7 +165,7 @@ async def test_a_request_on_its_way_a_second_time_reaches_no_run_that_follows(
                 await elsewhere.client.purge(id)
 
     async with Environment([cleans_up], store=store) as env:
-        id = await env.start(cleans_up)
+        id = (await env.start(cleans_up)).execution_id
         await env.drive(id)
         env.clock.advance(timedelta(hours=1))
         kind = "batch" if what == "value" else "item"
@@ -173,7 +173,7 @@ async def test_a_request_on_its_way_a_second_time_reaches_no_run_that_follows(
         double.faults.add(Drop(after_effect=True), kind=kind, method=method)
         double.faults.add(Call(lambda _: meanwhile()), kind=kind, method=method, nth=2)
         if what == "value":
-            await env.complete(id, approval, "yes")
+            await env.resolve(id, approval, "yes")
         else:
             await env.client.interrupt(id)
         assert double.faults.unfired() == []
@@ -187,7 +187,7 @@ Scenario = Callable[[Environment], Awaitable[Status]]
 async def runs_through(env: Environment) -> Status:
     id = await env.start(of_everything, "a")
     await env.finish(id)
-    await env.complete(id, approval, "yes")
+    await env.resolve(id, approval, "yes")
     return await env.finish(id)
 
 

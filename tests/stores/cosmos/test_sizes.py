@@ -84,7 +84,7 @@ async def test_what_ends_together_is_split_into_chunks_that_fit(
     ran.clear()
     writes = check_sizes(double)
     async with Environment(WORKFLOWS, store=store) as env:
-        id = await env.start(gathers, sizes)
+        id = (await env.start(gathers, sizes)).execution_id
         assert (await env.finish(id)).value() == sizes
         numbers = [chunk.number for chunk in (await store.load(id)).chunks]
         assert numbers == list(range(len(numbers)))
@@ -126,11 +126,11 @@ async def test_what_comes_from_outside_and_can_not_fit_is_refused_before_anythin
         await env.settle()
         writes = check_sizes(double)
         with pytest.raises(TooLarge, match="2,000,006 bytes"):
-            await env.complete(id, answer, "é" * 1_000_000)
+            await env.resolve(id, answer, "é" * 1_000_000)
         with pytest.raises(TooLarge, match="bytes"):
             await env.start(gathers, [1] * 1_000_000)
         assert writes == []
-        await env.complete(id, answer, "é" * 890_000)
+        await env.resolve(id, answer, "é" * 890_000)
         assert len((await env.finish(id)).value()) == 890_000
 
 

@@ -125,7 +125,7 @@ async def test_news_for_a_drive_that_is_under_way(
         env.clock = ImpatientClock()
         outside = Process(env, store=WatchedStore(new_store()))
         driver = Process(env)
-        id = await env.start(works_and_waits)
+        id = (await env.start(works_and_waits)).execution_id
         driving = await driver.drive(id)
         await until(lambda: driver.worker.running(id) is not None)
         await outside.client.resolve(id, first, "a")
@@ -146,7 +146,7 @@ async def test_news_that_comes_as_a_drive_lets_go(
         env.clock = ImpatientClock()
         outside = Process(env, store=WatchedStore(new_store()))
         driver = Process(env)
-        id = await env.start(waits_for_both)
+        id = (await env.start(waits_for_both)).execution_id
         hold = Hold(after_effect=True)
         double.faults.add(hold, kind="item", operation="replace", nth=2)
         driving = await driver.drive(id)

@@ -68,7 +68,7 @@ async def test_a_worker_that_drains_ends_what_runs_and_claims_no_more() -> None:
     Door.shut()
     settings = dataclasses.replace(TEST_SETTINGS, max_drives=1)
     async with Environment(WORKFLOWS, settings=settings) as env:
-        busy, queued = await env.start(draining_both), await env.start(draining_short)
+        busy, queued = (await env.start(draining_both)).execution_id, (await env.start(draining_short)).execution_id
         first = Process(env)
         drives = [await first.drive(busy), await first.drive(queued)]
         await Door.inside.wait()
@@ -88,7 +88,7 @@ async def test_nobody_waits_for_the_end_in_a_process_that_drains() -> None:
     """`?wait=` answers how the execution stands: the caller asks another host."""
     Door.shut()
     async with Environment(WORKFLOWS) as env:
-        id = await env.start(draining_both)
+        id = (await env.start(draining_both)).execution_id
         first = Process(env)
         driving = await first.drive(id)
         await Door.inside.wait()
@@ -111,7 +111,7 @@ async def test_a_batch_that_the_store_refuses_is_one_error() -> None:
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
     async with Environment(WORKFLOWS) as env:
-        ids = [await env.start(draining_short) for _ in range(5)]
+        ids = [(await env.start(draining_short)).execution_id for _ in range(5)]
         first = Process(env)
         first.store.before = _refuse_claims
         with pytest.raises(Unavailable):

@@ -33,8 +33,8 @@ async def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str
     monkeypatch.setenv("CHAOS_LEDGER", str(ledger))
     program._ledger.cache_clear()
     async with Environment(CHAOS) as env:
-        id = await env.start(trade, Job(number=1, kind="paid", legs=1, pause=1))
-        await env.complete(id, answer, "answer 1")
+        id = (await env.start(trade, Job(number=1, kind="paid", legs=1, pause=1))).execution_id
+        await env.resolve(id, answer, "answer 1")
         await env.finish(id)
         env.clock.advance(timedelta(minutes=1))
         await env.worker.sweep()

@@ -66,7 +66,7 @@ async def test_a_claim_whose_answer_comes_after_its_lease_starts_nothing() -> No
     """Another has taken over meanwhile, and has recorded the step that the first one would start."""
     Stage.reset()
     async with Environment([late_claims]) as env:
-        id = await env.start(late_claims)
+        id = (await env.start(late_claims)).execution_id
         old, new = Process(env), Process(env)
         old.store.after = freezer = Freezer(nth("replace"))
         claiming = await old.drive(id)
@@ -88,7 +88,7 @@ async def test_a_heartbeat_whose_answer_comes_after_its_lease_starts_nothing() -
     """Likewise a retry that has become due: nothing has to be recorded before it starts."""
     Stage.reset()
     async with Environment([late_beats]) as env:
-        id = await env.start(late_beats)
+        id = (await env.start(late_beats)).execution_id
         old, new = Process(env), Process(env)
         old.store.after = freezer = Freezer(nth("replace", 1))
         beating = await old.drive(id)
@@ -112,7 +112,7 @@ async def test_a_value_that_comes_between_a_load_and_a_late_seal_is_seen() -> No
     """The driver's load takes so long that it has to extend its lease before it seals. What comes meanwhile makes that
     a conflict; the exec document that it then reads counts a value that its load didn't show."""
     async with Environment([late_waits]) as env:
-        id = await env.start(late_waits)
+        id = (await env.start(late_waits)).execution_id
         first, second = Process(env), Process(env)
         first.store.before = dying = Freezer(nth("commit"))
         await first.drive(id)
@@ -123,7 +123,7 @@ async def test_a_value_that_comes_between_a_load_and_a_late_seal_is_seen() -> No
         driving = await second.drive(id)
         await freezer.frozen.wait()
         env.clock.advance(BEAT)
-        await env.complete(id, late_value, "seen")
+        await env.resolve(id, late_value, "seen")
         freezer.thaw.set()
         async with asyncio.timeout(20):
             await driving

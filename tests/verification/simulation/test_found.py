@@ -66,7 +66,7 @@ async def test_a_driver_that_waits_for_a_child_to_be_told_does_not_spin_on_a_dea
                 await told.wait()
 
         env.store.before = hold
-        id = await env.start(hasty)
+        id = (await env.start(hasty)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
         await until(reached.is_set)
         clock.advance(timedelta(seconds=2))
@@ -131,8 +131,8 @@ async def test_what_is_purged_in_the_middle_of_a_request_is_unknown(name: str) -
     """The outside is told so, and not that the store has a problem."""
     method, deed = DEEDS[name]
     async with Environment([stuck]) as env:
-        id = await env.start(stuck)
-        await env.complete(id, signature, "Ada")
+        id = (await env.start(stuck)).execution_id
+        await env.resolve(id, signature, "Ada")
         assert (await env.drive(id)).suspended
         if name == "purge":
             await env.client.terminate(id)
@@ -143,7 +143,7 @@ async def test_what_is_purged_in_the_middle_of_a_request_is_unknown(name: str) -
 
 async def test_a_start_finds_room_where_an_execution_was_purged_a_moment_ago() -> None:
     async with Environment([stuck]) as env:
-        id = await env.start(stuck, key="one")
+        id = (await env.start(stuck, key="one")).execution_id
         env.clock.advance(timedelta(seconds=1))
         env.store.before = before_first(env, "read", lambda: vanish(env, id))
         fresh = await env.store.read((await env.client.start(stuck, key="one")).execution_id)
