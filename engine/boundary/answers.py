@@ -22,6 +22,7 @@ from engine.ground.errors import (
     ClientError,
     InvalidInput,
     NotEnded,
+    NotReopened,
     StoreError,
     UnknownDeferred,
     UnknownExecution,
@@ -80,6 +81,8 @@ async def answered(work: Callable[[], Awaitable[Response]]) -> Response:
         return problem(409, "Already resolved with another value", str(error), first=json.loads(error.first))
     except AlreadyEnded as error:
         return problem(409, "Already ended", str(error))
+    except NotReopened as error:
+        return problem(409, "Can't run again", str(error))
     except NotEnded as error:
         return problem(409, "Not to be purged yet", str(error))
     except UnreadableExecution as error:

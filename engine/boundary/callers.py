@@ -38,7 +38,7 @@ READABLE = LISTING | {"poll", "health", "read_history", "read_steps", "read_fami
 """The functions that only look."""
 OPEN = frozenset({"resolve_by_token", "show_page", "show_file"})
 """The functions that ask for no caller: a signed token is the key, or it is a file of the page, which holds no data."""
-NOTED = frozenset({"interrupt", "resume", "terminate", "purge", "send", "resolve_deferred", "deferred_token"})
+NOTED = frozenset({"interrupt", "resume", "retry", "terminate", "purge", "send", "resolve_deferred", "deferred_token"})
 """The functions whose callers are logged."""
 
 _ID_CLAIMS = ("http://schemas.microsoft.com/identity/claims/objectidentifier", "oid")

@@ -112,6 +112,11 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
         """Let a suspended execution run again."""
         return _response(await http.resume(runtime, _request(req), req.route_params["id"]))
 
+    @triggers.route("executions/{id}/retry", methods=["POST"])
+    async def retry(req: func.HttpRequest) -> func.HttpResponse:
+        """Let an execution that failed or was interrupted run again."""
+        return _response(await http.retry(runtime, _request(req), req.route_params["id"]))
+
     @triggers.route("executions/{id}/terminate", methods=["POST"])
     async def terminate(req: func.HttpRequest) -> func.HttpResponse:
         """End an execution at once."""

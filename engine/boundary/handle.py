@@ -31,6 +31,8 @@ class Speaker(Protocol):
 
     async def resume(self, execution: str) -> Status: ...
 
+    async def retry(self, execution: str) -> Status: ...
+
     async def terminate(self, execution: str) -> Status: ...
 
     async def purge(self, execution: str) -> None: ...
@@ -108,6 +110,12 @@ class Handle(Generic[R]):
     async def resume(self) -> Status:
         """Let a suspended execution run again, also a quarantined one. Raises UnknownExecution, AlreadyEnded."""
         return await self._client.resume(self.execution_id)
+
+    async def retry(self) -> Status:
+        """Let an execution that failed or was interrupted run again, with the code of today. Its history is kept up to
+        the step that failed. One that runs is left as it is. Raises UnknownExecution, and NotReopened for one that
+        ended otherwise, whose compensations have run, or whose end a parent knows."""
+        return await self._client.retry(self.execution_id)
 
     async def terminate(self) -> Status:
         """End the execution at once, and run nothing: no cleanup, no compensation. Its children go on. Raises

@@ -104,6 +104,11 @@ async def resume(runtime: Runtime, request: Request, execution_id: str) -> Respo
     return await answered(lambda: _with(runtime, request, lambda client: client.resume(execution_id), 202))
 
 
+async def retry(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    """POST executions/{id}/retry: one that failed or was interrupted runs again. 409 if it can't."""
+    return await answered(lambda: _with(runtime, request, lambda client: client.retry(execution_id), 202))
+
+
 async def terminate(runtime: Runtime, request: Request, execution_id: str) -> Response:
     """POST executions/{id}/terminate: it ends at once, running nothing. 409 if it had ended before."""
     return await answered(lambda: _with(runtime, request, lambda client: client.terminate(execution_id)))

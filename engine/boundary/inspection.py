@@ -20,7 +20,7 @@ from engine.core.trace import Asked, Trace
 from engine.ground.errors import DecodingError, Fault
 from engine.store.base import Store, payload_of
 from engine.store.documents import Chunk, Execution, of_run
-from engine.values.events import Event
+from engine.values.events import Event, effective
 
 MAX_EVENTS = 50_000
 """Events of a history that is replayed for an answer."""
@@ -102,13 +102,13 @@ async def _decode(chunks: Sequence[Chunk], execution: Execution) -> tuple[list[E
         try:
             events += chunk.decoded()
         except DecodingError as error:
-            return events, str(error)
+            return effective(events), str(error)
         if number % 50 == 49:
             await asyncio.sleep(0)
     length = execution.history_length - execution.history_start
     if len(whole) < length:
-        return events, f"the history has {length} documents, and {len(whole)} of them can be read now"
-    return events, None
+        return effective(events), f"the history has {length} documents, and {len(whole)} of them can be read now"
+    return effective(events), None
 
 
 async def _replay(

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+from engine.boundary.reopening import reopen
 from engine.boundary.status import Status
 from engine.core.declarations import Workflow
 from engine.core.registry import Registry
@@ -196,6 +197,18 @@ class Requests:
             with contextlib.suppress(Conflict, Missing):
                 resumed = await self._store.replace(transitions.resume(self._clock.now()).apply(execution))
                 return await self.status(resumed)
+
+    async def retry(self, execution_id: str) -> Status:
+        """Let an execution that failed or was interrupted run again. One that runs is left as it is. Raises
+        UnknownExecution, NotReopened."""
+        while True:
+            execution = await self.read(execution_id)
+            if not execution.is_complete:
+                return await self.status(execution)
+            with contextlib.suppress(Conflict, Missing, Taken):
+                reopened = await reopen(self._store, self._clock, execution)
+                self._tell(reopened)
+                return await self.status(reopened)
 
     async def purge(self, execution_id: str) -> None:
         """Delete all that is stored of an execution that has ended. Raises UnknownExecution, and NotEnded while it

@@ -130,7 +130,8 @@ class _WorkflowWords:
         idempotency_key: makes of the payload what it is about; starting twice with one key is starting once.
         max_parallel: activities of one execution that run at a time.
         tags: texts by name, shown with each of its executions.
-        suspend_on_failure: an activity that fails for good suspends the execution, and `resume` runs it again.
+        suspend_on_failure: an activity that fails for good, or a mistake of the workflow's own code (TypeError),
+            suspends the execution, and `resume` runs it again.
         time_limit: after which an execution is cancelled, compensated and failed with a TimeoutError.
         retention: how long a finished execution is kept, at least a minute; zero: for ever. Not given, it is what the
             settings say: 30 days. For that time, starting it again finds it instead of running it twice.
@@ -212,7 +213,7 @@ def compensate(undo: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwa
         raise TypeError(
             f"compensate() takes a function and its arguments, compensate(refund, payment), not {_given(undo)}"
         )
-    context.compensate(lambda: _awaitable(undo(*args, **kwargs), f"compensate({_name_of(undo)}, …)"))
+    context.compensate(_name_of(undo), lambda: _awaitable(undo(*args, **kwargs), f"compensate({_name_of(undo)}, …)"))
 
 
 def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:

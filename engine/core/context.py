@@ -155,9 +155,9 @@ class Context:
         and RuntimeError as `WindUp.restart` does."""
         self.wind_up.restart(self.workflow.stored_payload(payload)[0])
 
-    def compensate(self, undo: Callable[[], Awaitable[Any]]) -> None:
-        """Have `undo` run if the workflow fails or is interrupted."""
-        self.wind_up.compensate(undo)
+    def compensate(self, name: str, undo: Callable[[], Awaitable[Any]]) -> None:
+        """Have `undo`, which has this name, run if the workflow fails or is interrupted."""
+        self.wind_up.compensate(name, undo)
 
     def finalize(self, last: Callable[[Outcome], Awaitable[Any]]) -> None:
         """Have `last` run at the very end."""

@@ -17,7 +17,8 @@ class Options:
     """What a workflow's author may set for all of its executions.
 
     max_parallel: activities of one execution that run at a time.
-    suspend_on_failure: an activity that fails for good suspends the execution; `resume` runs it again.
+    suspend_on_failure: an activity that fails for good, or a mistake of the workflow's own code (TypeError, KeyError),
+        suspends the execution; `resume` runs it again.
     time_limit: after which the execution is cancelled, compensated and failed.
     retention: how long a finished execution is kept, at least a minute; zero: for ever; None: as the settings say.
         For that time, starting it again finds it instead of running it twice.

@@ -64,6 +64,8 @@ class Run:
         """What the code waits for now."""
         self.taken: set[str] = set()
         """Inbox documents whose values channels have given out."""
+        self.ended_at: int | None = None
+        """How many events there were when the code ended, or when an interrupt reached it."""
         self._payload = payload
         self._loop = self.context.loop
         self._wind_up = self.context.wind_up
@@ -137,6 +139,7 @@ class Run:
                 self.steps.change(replace(child, begun=True, is_recorded=True))
                 return
             case Interrupted():
+                self.ended_at = min(self.turn - 1, self.turn if self.ended_at is None else self.ended_at)
                 self._wind_up.interrupt(event.reason)
             case _:
                 return
@@ -166,8 +169,20 @@ class Run:
         """Drop the code. Nothing that it does on its way out is seen."""
         self._loop.close()
 
+    @property
+    def held(self) -> BaseException | None:
+        """The error of the code for which the execution is held."""
+        return self._wind_up.held
+
+    @property
+    def undone(self) -> tuple[str, ...]:
+        """The compensations that have begun, by name."""
+        return tuple(self._wind_up.undone)
+
     def _run_until_idle(self) -> None:
         self._loop.run_until_idle()
+        if self.ended_at is None and self._wind_up.has_ended:
+            self.ended_at = self.turn
         self._wind_up.proceed()
 
     def _resolve(self, event: StepResolved) -> None:

@@ -8,6 +8,8 @@ Rules:
 4. The code is cancelled once, by the first of two reasons to end. The second one only changes the outcome.
 5. The outcome is what each finalizer was told last. Those that were told another one are told again.
 6. A restart ends the run, not the execution. An interrupt goes before it: the execution then ends as interrupted.
+7. A mistake of the code itself (TypeError, KeyError) holds an execution whose workflow has `suspend_on_failure`. It
+   doesn't wind up, unless it is interrupted.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from typing import Any, NoReturn
 
 from engine.core.declarations import Workflow
 from engine.core.loop import DurableLoop
-from engine.ground.errors import EncodingError, TooLarge
+from engine.ground.errors import ActivityError, EncodingError, TooLarge
 from engine.values.error_records import ErrorRecord, fitting, record
+from engine.values.failures import Failure
 from engine.values.logic_flags import LogicFlag
 from engine.values.outcome import Outcome, OutcomeKind
 
@@ -50,12 +53,14 @@ class WindUp:
         self._is_cancelled = False
         self._main: asyncio.Task[Any] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._compensations: list[Callable[[], Awaitable[Any]]] = []
+        self._compensations: list[tuple[str, Callable[[], Awaitable[Any]]]] = []
         self._finalizers: list[Callable[[Outcome], Awaitable[Any]]] = []
         self._heard: dict[int, OutcomeKind] = {}
         """What each finalizer was told last, by its place in the list."""
         self._errors: list[ErrorRecord] = []
         self._out_of_time: TimeoutError | None = None
+        self.undone: list[str] = []
+        """The compensations that have begun, by name."""
 
     @property
     def has_begun(self) -> bool:
@@ -70,9 +75,23 @@ class WindUp:
             self._workflow.function(*arguments), name="workflow", context=contextvars.Context()
         )
 
-    def compensate(self, undo: Callable[[], Awaitable[Any]]) -> None:
-        """Have `undo` run if the workflow fails or is interrupted."""
-        self._compensations.append(undo)
+    @property
+    def has_ended(self) -> bool:
+        """Whether the workflow's own code has ended."""
+        return self._main is not None and self._main.done()
+
+    @property
+    def held(self) -> BaseException | None:
+        """The error of the workflow's own code for which the execution is held, instead of failing."""
+        main = self._main
+        if main is None or not main.done() or self.interrupted or self._out_of_time is not None or main.cancelled():
+            return None
+        error = main.exception()
+        return error if self._workflow.options.suspend_on_failure and _is_mistake(error) else None
+
+    def compensate(self, name: str, undo: Callable[[], Awaitable[Any]]) -> None:
+        """Have `undo`, which has this name, run if the workflow fails or is interrupted."""
+        self._compensations.append((name, undo))
 
     def finalize(self, last: Callable[[Outcome], Awaitable[Any]]) -> None:
         """Have `last` run at the very end."""
@@ -102,7 +121,7 @@ class WindUp:
     def proceed(self) -> None:
         """Wind up as far as possible, now that the loop is idle. Sets the outcome once everything has ended."""
         assert self._main is not None
-        if not self._main.done() or self.outcome is not None:
+        if not self._main.done() or self.outcome is not None or self.held is not None:
             return
         if self._task is None:
             ended = self._end(self._main)
@@ -126,7 +145,9 @@ class WindUp:
     async def _wind_up(self, main: asyncio.Task[Any]) -> None:
         while self._has_more(ended := self._end(main)):  # each time anew: an interrupt may come in between
             if self._compensations and ended.kind != "completed":
-                await self._try(self._compensations.pop())
+                name, undo = self._compensations.pop()
+                self.undone.append(name)
+                await self._try(undo)
             elif (place := self._next_to_tell(ended)) is not None:
                 self._heard[place] = ended.kind
                 last = self._finalizers[place]
@@ -177,6 +198,13 @@ class WindUp:
         if error is not None:
             return Outcome("failed", error=record(error), compensation_errors=failures)
         return Outcome("completed", value=value, compensation_errors=failures)
+
+
+def _is_mistake(error: BaseException | None) -> bool:
+    """Whether an error is one of the code itself. A failure, an activity's error, a timeout are answers."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_mistake(one) for one in error.exceptions)
+    return isinstance(error, Exception) and not isinstance(error, Failure | ActivityError | TimeoutError)
 
 
 async def _awaiting(work: Callable[[], Awaitable[Any]]) -> None:

@@ -35,7 +35,7 @@ from engine.driving.lease import Lease, LeaseLost
 from engine.driving.places import Place
 from engine.driving.resources import Resources
 from engine.ground import telemetry
-from engine.ground.errors import Fault, HistoryFull, Quarantined, StoreError, Stuck, Unavailable
+from engine.ground.errors import CodeFailed, Fault, HistoryFull, Quarantined, StoreError, Stuck, Unavailable
 from engine.store import transitions
 from engine.store.base import MAX_DISCARD
 from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
@@ -211,6 +211,8 @@ class Drive:
             await self._lease.refresh()
         await self._keep_the_lease()
         await self._deliver(run, delivery)
+        if run.held is not None:
+            raise CodeFailed(run.held)
         # 2.
         self._sort_steps(run)
         if self._children.error is not None:
@@ -369,7 +371,9 @@ class Drive:
         telemetry.add("durable.executions.suspended", workflow=self.execution.workflow, cause=type(fault).__name__)
         _log.error("execution %s: suspended: %s", self.execution.execution_id, fault)
         claims = self.execution.claims - 1 if isinstance(fault, Quarantined) else 0  # this claim killed nobody
-        return await self._let_go(self._suspension(None, record(fault), claims))
+        return await self._let_go(
+            self._suspension(None, record(fault.error if isinstance(fault, CodeFailed) else fault), claims)
+        )
 
     def _suspension(self, due_at: datetime | None, cause: ErrorRecord | None = None, claims: int = 0) -> Replacement:
         return transitions.suspend(self._lease.token, due_at, self._now(), cause, claims)
@@ -394,7 +398,9 @@ class Drive:
         completion = transitions.complete(
             self._lease.token, outcome.kind, result, outcome.error, self._now(), outcome.compensation_errors
         )
-        completion = completion.also(unread_values=self._lease.inbox.unread(run.taken), leftovers=run.leftovers())
+        unread = self._lease.inbox.unread(run.taken)
+        completion = completion.also(unread_values=unread, leftovers=run.leftovers())
+        completion = completion.also(ended_at=run.ended_at, undone=run.undone)
         if not await self._let_go(completion, output):
             return False
         telemetry.add("durable.executions.ended", workflow=self.execution.workflow, outcome=outcome.kind)

@@ -30,7 +30,7 @@ from engine.store.base import MAX_DISCARD, MAX_READS, Loaded, Store, payload_of,
 from engine.store.documents import INPUT, Chunk, Large, chunk_id, is_large, new_run_id, of_run
 from engine.store.transitions import Replacement
 from engine.values.codec import stored_size
-from engine.values.events import AttemptFailed, Begun, Event, Restarted, StepHeld, StepResolved, Takeover
+from engine.values.events import AttemptFailed, Begun, Event, Restarted, StepHeld, StepResolved, Takeover, effective
 
 MAX_CHUNK_BYTES = 900_000
 """Of a chunk's values, unless one event alone is larger: a chunk and the exec document fit into one batch of 2 MB."""
@@ -105,7 +105,7 @@ class Lease:
             if claims > self._settings.max_claims:  # the document has to say so, before this driver may die
                 self.heartbeat_at = self._clock.now()
         await self._prune()
-        history = [event for chunk in events for event in chunk]
+        history = effective(event for chunk in events for event in chunk)
         return payload_of(self.execution, loaded, history) or "null", history
 
     async def append(self, events: list[Event]) -> None:

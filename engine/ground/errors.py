@@ -11,6 +11,7 @@
     │   ├── NonDeterminism      the code no longer matches the recorded history
     │   ├── NotDurable          the workflow awaited something that can't be replayed
     │   ├── DecodingError       a stored value doesn't fit today's types
+    │   ├── CodeFailed          the workflow's own code failed, under `suspend_on_failure`
     │   ├── Stuck               the workflow waits for something that nothing can bring
     │   ├── HistoryFull         a run has recorded more events than the settings allow
     │   ├── Quarantined         the execution keeps killing its drivers
@@ -21,6 +22,7 @@
     │   ├── UnknownWorkflow, UnknownExecution, UnknownDeferred
     │   ├── InvalidInput        names the field
     │   ├── AlreadyEnded, AlreadyResolved, NotEnded, ExecutionStopped
+    │   ├── NotReopened         an execution that has ended can't run again
     │   └── UnreadableExecution
     └── StoreError
         ├── Conflict            another writer changed the document first: read again
@@ -140,6 +142,14 @@ class DecodingError(Fault):
     """A stored value can't be read as the type that today's code declares."""
 
 
+class CodeFailed(Fault):
+    """The workflow's own code raised `error`, which is no answer, under `suspend_on_failure`."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"the workflow's own code raised {type(error).__name__}: {error}")
+        self.error = error
+
+
 class Stuck(Fault):
     """The workflow is waiting, but for nothing that a step, a timer or the outside can ever bring."""
 
@@ -199,6 +209,10 @@ class ExecutionStopped(ClientError):
 
 class UnreadableExecution(ClientError):
     """The execution's exec document can't be read. The message says what is wrong with it. Mend the document."""
+
+
+class NotReopened(ClientError):
+    """The execution has ended in a way in which it can't run again. The message says why."""
 
 
 class NotEnded(ClientError):

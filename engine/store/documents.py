@@ -153,6 +153,12 @@ class Execution(Record):
     """What compensations and finalizers failed with."""
     leftovers: tuple[str, ...] = Field(default=(), exclude_if=lambda leftovers: not leftovers)
     """What its code left behind at its end: tasks that failed unseen, and what was never finished."""
+    undone: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """The compensations that had begun at its end, by name."""
+    ended_at: int | None = None
+    """How many events there were when its own code ended: `retry` keeps no more."""
+    purging: bool = Field(default=False, exclude_if=lambda purging: not purging)
+    """Whether its purge has begun."""
     unread_values: int = Field(default=0, exclude_if=lambda unread: not unread)
     """Values of channels that had arrived at its end, and that its code never received."""
     retention_seconds: float | None = None

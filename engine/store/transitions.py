@@ -17,19 +17,22 @@ read, and is written under the etag of that version.
 | prune             | running, held by this driver  | its driver  | staleFrom, past the chunks that are deleted |
 | terminate         | running                       | the outside | as complete; wake + 1 |
 | resume            | running, suspended            | the outside | suspended, cause, claims, dueAt; wake + 1 |
+| reopen            | failed or interrupted, alone  | the outside | as complete, interrupted; wake + 1 |
 | attach            | running                       | a parent    | parents |
 | detach            | running                       | a parent    | parents |
 | confirm           | running                       | a parent    | nothing |
 | mark as notified  | complete, its parents lack it | anybody     | parentsNotified, dueAt |
 | add an inbox item | running                       | a patch     | dueAt; wake + 1, inboxCount + 1 |
 | interrupt         | running, not interrupted yet  | a patch     | interrupted, interruptReason, dueAt; wake + 1 |
-| mark for purge    | complete                      | a patch     | dueAt |
+| mark for purge    | complete                      | a patch     | dueAt, purging |
 
 Rules:
 1. A transition whose guard doesn't hold is an IllegalTransition, and changes nothing.
-2. `status` goes from running to complete, once. After that only `parentsNotified` and `dueAt` change.
-3. `interrupted` never goes back to false. `wake`, `historyLength` and `seenWake` never shrink. `inboxCount` shrinks
-   only together with the items that it counts, at a restart.
+2. `status` goes from running to complete. After that only `parentsNotified`, `dueAt` and `purging` change, unless the
+   execution is reopened. That needs that no parent waits for it, that none of its compensations has run, and that its
+   purge hasn't begun.
+3. `interrupted` goes back to false only when the execution is reopened. `wake`, `historyLength` and `seenWake` never
+   shrink. `inboxCount` shrinks only together with the items that it counts, at a restart.
 4. Whoever lets go (suspend, release, complete, restart) clears worker, lease and claims. A driver that could not seal
    the history leaves its token in `worker`, without a lease, so that the next claim seals.
 5. Each transition sets `updatedAt` to the time of the one who makes it, and `writeId` to a fresh id. The mark for a
@@ -237,6 +240,31 @@ def resume(now: datetime) -> Replacement:
     return Replacement("resume it", IS_SUSPENDED, changes, ("wake",))
 
 
+def reopen(now: datetime) -> Replacement:
+    """Let an execution that failed or was interrupted run again."""
+    alone = Condition(
+        lambda execution: (
+            execution.outcome in ("failed", "interrupted")
+            and not (execution.parents or execution.undone or execution.purging)
+            and execution.ended_at is not None
+        ),
+        ("outcome", "parents", "undone", "purging", "ended_at"),
+    )
+    changes = {
+        **dict.fromkeys(("outcome", "completed_result", "error", "completed_at", "ended_at", "cause")),
+        **{"status": "running", "suspended": False, "interrupted": False, "interrupt_reason": None},
+        **{
+            "compensation_errors": (),
+            "leftovers": (),
+            "unread_values": 0,
+            "claims": 0,
+            "due_at": now,
+            "updated_at": now,
+        },
+    }
+    return Replacement("reopen it", IS_COMPLETE, changes, ("wake",), alone)
+
+
 def attach(parent: Parent, now: datetime) -> Replacement:
     """Have one more parent that waits for its end."""
 
@@ -284,7 +312,8 @@ def interrupt(now: datetime, reason: str | None = None) -> Patch:
 
 def mark_for_purge(execution: Execution) -> Patch:
     """Make it due as of its end, so that the sweep finishes a purge that died half way. It goes under the etag."""
-    return Patch("purge it", IS_COMPLETE, {"due_at": execution.completed_at or execution.updated_at})
+    changes = {"due_at": execution.completed_at or execution.updated_at, "purging": True}
+    return Patch("purge it", IS_COMPLETE, changes)
 
 
 def stored_name(name: str) -> str:

@@ -22,6 +22,7 @@ from engine.ground.errors import DecodingError, NonDeterminism, UnknownWorkflow,
 from engine.store.base import Store, payload_of
 from engine.store.documents import Chunk, Execution, of_run
 from engine.values.codec import Codec
+from engine.values.events import effective
 from engine.values.outcome import Outcome
 
 
@@ -77,9 +78,8 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
     )
     try:
         run.begin()
-        for chunk in chunks:
-            for event in chunk.decoded():
-                run.apply(event)
+        for event in effective(event for chunk in chunks for event in chunk.decoded()):
+            run.apply(event)
         replayed = Replayed(run.outcome, [f"{step.kind} {step.id}" for step in run.open_steps()])
     finally:
         run.close()

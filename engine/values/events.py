@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -102,7 +103,16 @@ class Restarted:
     kind: Literal["restarted"] = "restarted"
 
 
-Event = StepResolved | AttemptFailed | StepHeld | Begun | Interrupted | Takeover | Restarted
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """An execution that had ended runs again: of the events before this one, only the first `kept` still count."""
+
+    at: Instant
+    kept: int
+    kind: Literal["reopened"] = "reopened"
+
+
+Event = StepResolved | AttemptFailed | StepHeld | Begun | Interrupted | Takeover | Restarted | Reopened
 
 _events: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
 
@@ -111,6 +121,17 @@ def dump_events(events: list[Event]) -> list[dict[str, Any]]:
     """Events as a document keeps them."""
     dumped: list[dict[str, Any]] = _events.dump_python(events, mode="json", exclude_none=True, by_alias=True)
     return dumped
+
+
+def effective(events: Iterable[Event]) -> list[Event]:
+    """The events that count: without those that a Reopened took back, and without itself."""
+    kept: list[Event] = []
+    for event in events:
+        if isinstance(event, Reopened):
+            del kept[event.kept :]
+        else:
+            kept.append(event)
+    return kept
 
 
 def load_events(data: list[dict[str, Any]]) -> list[Event]:

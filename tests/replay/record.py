@@ -22,7 +22,7 @@ from engine.core.run import Run
 from engine.ground.names import execution_id
 from engine.store.documents import Chunk, Execution
 from engine.testing import Environment, export
-from engine.values.events import Event
+from engine.values.events import Event, effective
 from tests.replay import recorded_workflows as recorded
 from tests.replay.layout import laid_out
 from tests.replay.recorded_values import Box, Colour, Everything, Point, Sku, large, values
@@ -68,6 +68,12 @@ async def interrupt(env: Environment, id: str) -> None:
     await env.drive(id)
     await env.client.interrupt(id)
     await env.finish(id)
+
+
+async def reopen(env: Environment, id: str) -> None:
+    await interrupt(env, id)
+    await env.client.retry(id)
+    await say_yes_but(env, id)
 
 
 async def terminate(env: Environment, id: str) -> None:
@@ -160,6 +166,7 @@ STORIES: dict[str, tuple[Workflow[Any, Any], Any, Script]] = {
     "taken-over": (recorded.abandoned, None, take_over),
     "values": (values, EVERYTHING, to_its_end),
     "large": (large, LONG, to_its_end),
+    "reopened": (recorded.waits, None, reopen),
     "standing": (recorded.standing, None, let_it_stand),
 }
 
@@ -186,7 +193,7 @@ def asked(recording: str, workflows: Sequence[Workflow[Any, Any]] = WORKFLOWS) -
     steps: dict[str, None] = {}
     try:
         run.begin()
-        for event in [None, *events_of(recording)]:
+        for event in [None, *effective(events_of(recording))]:
             if event is not None:
                 run.apply(event)
             steps |= dict.fromkeys(f"{step.kind} {step.id} {step.digest}".strip() for step in run.open_steps())

@@ -16,7 +16,7 @@ from engine.store.documents import Execution
 from engine.testing import replay
 from engine.testing.__main__ import main as check
 from engine.values.error_records import ErrorRecord
-from engine.values.events import Event, StepKind
+from engine.values.events import Event, StepKind, effective
 from tests.replay.layout import ROOT
 from tests.replay.record import FOLDER, STORIES, asked, events_of, main
 from tests.replay.recorded_workflows import WORKFLOWS
@@ -60,7 +60,7 @@ def test_it_asks_for_what_it_asked_for(path: Path) -> None:
     text = path.read_text("utf-8")
     run, steps = asked(text)
     assert steps == json.loads(text)["asked"]
-    assert run.turn == len(events_of(text))
+    assert run.turn == len(effective(events_of(text)))
 
 
 @every_recording

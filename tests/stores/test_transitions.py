@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from pydantic.alias_generators import to_snake
@@ -28,9 +29,17 @@ LETTING_GO = {"worker", "lease_expires_at", "claims", "cause"}
 STAYS = {
     "mark for purge": {"updated_at"},
     "confirm": {"updated_at"},
+    "reopen": {*OUTCOME, "worker", "lease_expires_at", "claims", "interrupt_reason", "leftovers", "unread_values"}
+    - {"outcome"},
     "terminate": {"completed_result", "error", "compensation_errors"},
 }
 """Fields that are written as they were: a running execution has no result yet."""
+
+ENDS: tuple[dict[str, Any], ...] = tuple(
+    {"ended_at": 1, **more}
+    for more in ({}, {"undone": ("refund",)}, {"parents": (PARENT,)}, {"purging": True}, {"outcome": "terminated"})
+)
+"""What decides whether an execution that has ended runs again."""
 
 TRANSITIONS: dict[str, Transition] = {
     "claim": transitions.claim("0", T, LEASE_TIME, SKEW),
@@ -42,6 +51,7 @@ TRANSITIONS: dict[str, Transition] = {
     "terminate": transitions.terminate(T),
     "resume": transitions.resume(T),
     "attach": transitions.attach(PARENT, T),
+    "reopen": transitions.reopen(T),
     "detach": transitions.detach(PARENT, T),
     "confirm": transitions.confirm(),
     "mark as notified": transitions.mark_as_notified(T),
@@ -56,6 +66,9 @@ ALLOWED: dict[str, Callable[[Execution], bool]] = {
     "running": lambda e: e.status == "running",
     "running, suspended": lambda e: e.status == "running" and e.suspended,
     "running, not interrupted yet": lambda e: e.status == "running" and not e.interrupted,
+    "failed or interrupted, alone": lambda e: (
+        e.outcome in ("failed", "interrupted") and e.ended_at is not None and not (e.parents or e.undone or e.purging)
+    ),
     "complete": lambda e: e.status == "complete",
     "complete, its parents lack it": lambda e: e.is_complete and bool(e.parents) and not e.parents_notified,
 }
@@ -81,10 +94,11 @@ def _written(text: str) -> set[str]:
 def _all() -> list[Execution]:
     """Every small document, alone and with a parent that lacks, or has, its exit."""
     plain = [as_execution(exec) for exec in documents()[::3]]
+    waited: list[dict[str, Any]] = [{}, {"parents": (PARENT,)}, {"parents": (PARENT,), "parents_notified": True}]
     return [
         execution.model_copy(update=update)
         for number, execution in enumerate(plain)
-        for update in ({}, {"parents": (PARENT,)}, {"parents": (PARENT,), "parents_notified": True})
+        for update in (*waited, *ENDS)
         if number % 4 == 0 or not update
     ]
 
@@ -100,6 +114,8 @@ def test_a_transition_is_allowed_where_the_table_says_and_writes_what_it_says(na
     may_write = _written(fields) | {"updated_at", "write_id"}
     if name in ("suspend", "release", "complete"):
         may_write |= LETTING_GO  # rule 4
+    if name == "reopen":
+        may_write |= {"interrupt_reason", "ended_at", "leftovers", "unread_values"}
     transition, seen = TRANSITIONS[name], set[str]()
     for execution in _all():
         before = execution.model_copy()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine import AlreadyEnded, Outcome, Workflow, activity, compensate, finalizer, workflow
+from engine import AlreadyEnded, Failure, Outcome, Workflow, activity, compensate, finalizer, workflow
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.faults import until
@@ -123,6 +123,10 @@ async def gives_up_on_the_broken() -> str:
     return "mended"
 
 
+class OfItsOwn(Failure):
+    """An answer of the workflow: it isn't held for it."""
+
+
 @workflow(suspend_on_failure=True)
 async def undoes_at_its_end(well: bool) -> str:
     async def last(outcome: Outcome) -> None:
@@ -132,7 +136,7 @@ async def undoes_at_its_end(well: bool) -> str:
     compensate(do, "undo")
     mended = await fails_until_mended()
     if not well:
-        raise ValueError("of its own")
+        raise OfItsOwn
     return mended
 
 

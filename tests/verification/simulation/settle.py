@@ -195,7 +195,7 @@ def replayed(execution: Execution, loaded: Loaded) -> ObservedRun:
     """The execution's code, brought to where its history leads."""
     workflow = REGISTRY.find(execution.workflow, execution.version)
     assert workflow is not None
-    history = [event for chunk in loaded.chunks for event in chunk.decoded()]
+    history = effective(event for chunk in loaded.chunks for event in chunk.decoded())
     payload = payload_of(execution, loaded, history)
     assert execution.run_id is not None
     run = ObservedRun(

@@ -1,0 +1,77 @@
+"""Reopening: an execution that failed or was interrupted runs again, under its id and with the code of today.
+
+Rules:
+1. What its own code saw stays: the history up to the end of the code, or to the interrupt. What compensations and
+   finalizers did after that is taken back from the history, and so is the activity that the execution failed with. That
+   activity runs again, with all its attempts.
+2. Refused is an execution whose compensations have begun, because nothing does again what they undid; one for whose end
+   a parent waits or has waited; and one whose purge has begun.
+3. The history only grows: one chunk with a Reopened says what of it counts. It is written with the exec document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.ground.clock import Clock
+from engine.ground.errors import Conflict, DecodingError, NotReopened, UnreadableExecution
+from engine.store import transitions
+from engine.store.base import Store
+from engine.store.documents import Chunk, Execution, of_run
+from engine.values.error_records import ErrorRecord
+from engine.values.events import Event, Reopened, StepResolved, effective
+
+
+async def reopen(store: Store, clock: Clock, execution: Execution) -> Execution:
+    """Let it run again. Raises NotReopened, UnreadableExecution, and Conflict, Taken or Missing if it has changed."""
+    _check(execution)
+    start = execution.history_start
+    loaded = await store.load(execution.execution_id, start)
+    try:
+        loaded.check()
+        chunks = of_run(loaded.chunks, execution.run_id, start)
+        events = effective(event for chunk in chunks for event in chunk.decoded())
+    except DecodingError as error:
+        raise UnreadableExecution(str(error)) from None
+    number = start + len(chunks)
+    if number != execution.history_length:
+        raise Conflict(f"execution {execution.execution_id} has changed since it was read")
+    kept, now = _kept(events, execution), clock.now()
+    chunk = Chunk.of(execution.execution_id, number, [Reopened(now, kept)], execution.run_id)
+    reopening = transitions.reopen(now).also(history_length=number + 1, logged=min(execution.logged, kept + 1))
+    return await store.commit(reopening.apply(execution), chunk)
+
+
+def _check(execution: Execution) -> None:
+    id, refused = execution.execution_id, None
+    if execution.outcome not in ("failed", "interrupted"):
+        refused = f"it was {execution.outcome}: only one that failed or was interrupted runs again"
+    elif execution.undone:
+        refused = f"its compensations have run: {', '.join(execution.undone)}. Start it again under another key"
+    elif execution.parents:
+        parents = ", ".join(sorted({parent.execution_id for parent in execution.parents}))
+        refused = f"its end is known to the execution that waits for it, {parents}: retry that one"
+    elif execution.purging:
+        refused = "its purge has begun"
+    elif execution.ended_at is None:
+        refused = "an earlier version of the engine ended it, and didn't note where its code ended"
+    if refused:
+        raise NotReopened(f"execution {id} can't run again: {refused}")
+
+
+def _kept(events: Sequence[Event], execution: Execution) -> int:
+    """How many events count: those that the code saw before its end, but for the activity that it failed with."""
+    own = execution.ended_at or 0
+    if execution.outcome == "interrupted":
+        return own
+    causes = set[tuple[str, str]]()
+    error: ErrorRecord | None = execution.error
+    while error is not None:
+        causes.add((error.type, error.message))
+        error = error.cause
+    for number in reversed(range(min(own, len(events)))):
+        event = events[number]
+        failure = event.error if isinstance(event, StepResolved) and event.kind == "activity" else None
+        if failure is not None and (failure.type, failure.message) in causes:
+            return number
+    return own

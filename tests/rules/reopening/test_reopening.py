@@ -1,0 +1,291 @@
+"""P4: an execution that failed or was interrupted runs again under its id, with mended code, or is refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import pytest
+
+from engine import Deferred, Failure, NotReopened, Runtime, Settings, UnknownExecution, activity, compensate, workflow
+from engine.boundary import http
+from engine.boundary.answers import Request
+from engine.store.sqlite.store import SqliteStore
+from engine.store.wrapper import Call
+from engine.testing import Environment
+from tests.support.faults import Process, nth, purge
+
+approval = Deferred("reopening.approval", str)
+
+
+class Shop:
+    """What the outside is like, and what was done to it."""
+
+    done: ClassVar[list[str]] = []
+    is_open = True
+    code_is_right = True
+
+
+class Closed(Failure):
+    pass
+
+
+@pytest.fixture(autouse=True)
+def shop() -> None:
+    Shop.done, Shop.is_open, Shop.code_is_right = [], True, True
+
+
+@activity
+async def reserve(what: str) -> str:
+    Shop.done.append(f"reserve {what}")
+    return what
+
+
+@activity
+async def buy(what: str) -> str:
+    Shop.done.append(f"buy {what}")
+    if not Shop.is_open:
+        raise ConnectionError("the shop is closed")
+    return f"{what} bought"
+
+
+@activity
+async def put_back(what: str) -> None:
+    Shop.done.append(f"put back {what}")
+
+
+@workflow
+async def reopening_order(what: str) -> str:
+    await reserve(what)
+    if not Shop.code_is_right:
+        raise KeyError("price")
+    return await buy(what)
+
+
+@workflow
+async def reopening_undoes(what: str) -> str:
+    compensate(put_back, await reserve(what))
+    return await buy(what)
+
+
+@workflow(suspend_on_failure=True)
+async def reopening_held(what: str) -> str:
+    compensate(put_back, await reserve(what))
+    if not Shop.code_is_right:
+        raise KeyError("price")
+    if what == "nothing":
+        raise Closed
+    return what
+
+
+@workflow
+async def reopening_waits(what: str) -> str:
+    try:
+        return await approval + await buy(what)
+    finally:
+        await reserve("the bin")
+
+
+@workflow
+async def reopening_parent(what: str) -> str:
+    return await reopening_order(what)
+
+
+ALL = [reopening_order, reopening_undoes, reopening_held, reopening_waits, reopening_parent]
+
+
+async def _failed(env: Environment, workflow: Any = reopening_order, what: str = "tea") -> str:
+    id: str = await env.start(workflow, what)
+    await env.settle()
+    assert (await env.status(id)).is_complete
+    return id
+
+
+async def test_a_step_that_failed_runs_again_and_those_before_it_do_not() -> None:
+    """P4: same id; the activity has all its attempts again."""
+    Shop.is_open = False
+    async with Environment(ALL) as env:
+        id = await _failed(env)
+        Shop.is_open = True
+        status = await env.client.retry(id)
+        assert (status.is_complete, status.outcome, status.error) == (False, None, None)
+        assert (await env.finish(id)).value() == "tea bought"
+        assert Shop.done == ["reserve tea", "buy tea", "buy tea"]
+
+
+async def test_a_mistake_in_the_code_goes_on_with_mended_code() -> None:
+    """P4: what was recorded stays, and nothing runs twice. It may fail and be mended more than once."""
+    Shop.code_is_right = False
+    async with Environment(ALL) as env:
+        id = await _failed(env)
+        for _ in range(3):
+            await env.client.retry(id)
+            await env.settle()
+            assert (await env.status(id)).outcome == "failed"
+        Shop.code_is_right = True
+        await env.client.retry(id)
+        assert (await env.finish(id)).value() == "tea bought"
+        assert Shop.done == ["reserve tea", "buy tea"]
+
+
+async def test_what_was_interrupted_goes_on_where_the_interrupt_reached_it() -> None:
+    """P4: what its cleanup did is taken back from the history, the interrupt as well."""
+    async with Environment(ALL) as env:
+        id = await env.start(reopening_waits, "tea")
+        await env.settle()
+        await env.client.interrupt(id)
+        assert (await env.finish(id)).outcome == "interrupted"
+        await env.client.retry(id)
+        await env.settle()
+        status = await env.status(id)
+        assert (status.is_complete, status.interrupted, status.suspended) == (False, False, True)
+        await env.complete(id, approval, "yes, ")
+        assert (await env.finish(id)).value() == "yes, tea bought"
+        assert Shop.done == ["reserve the bin", "buy tea", "reserve the bin"]
+
+
+async def test_compensations_that_ran_refuse_it_by_name() -> None:
+    """P4: nothing does again what they undid."""
+    Shop.is_open = False
+    async with Environment(ALL) as env:
+        id = await _failed(env, reopening_undoes)
+        with pytest.raises(NotReopened, match="its compensations have run: put_back"):
+            await env.client.retry(id)
+        assert (await env.status(id)).outcome == "failed"
+
+
+async def test_an_execution_whose_end_a_parent_knows_is_refused() -> None:
+    """P4: before and after the parent was told."""
+    Shop.code_is_right = False
+    async with Environment(ALL) as env:
+        parent = await env.start(reopening_parent, "tea")
+        await env.drive(parent)
+        (child,) = [e for e in await _all(env) if e.workflow == "reopening_order"]
+        process = Process(env)
+        refused: list[str] = []
+
+        async def retry(call: Call) -> None:
+            if nth("signal")(call):
+                with pytest.raises(NotReopened, match=parent):
+                    await env.client.retry(child.execution_id)
+                refused.append("before")
+
+        process.store.before = retry
+        await process.worker.drive(child)
+        await env.finish(parent)
+        with pytest.raises(NotReopened, match=parent):
+            await env.client.retry(child.execution_id)
+        assert refused == ["before"]
+
+
+async def _all(env: Environment) -> list[Any]:
+    from engine.store.base import Filter
+
+    return (await env.store.inner.list(Filter(), 100)).executions
+
+
+@pytest.mark.parametrize("how", ["completed", "terminated"])
+async def test_what_ended_otherwise_is_refused(how: str) -> None:
+    async with Environment(ALL) as env:
+        id = await env.start(reopening_order, "tea")
+        if how == "terminated":
+            await env.client.terminate(id)
+        await env.settle()
+        with pytest.raises(NotReopened, match=how):
+            await env.client.retry(id)
+
+
+async def test_twice_at_once_is_once() -> None:
+    """P4: two requests from two processes, with any order of their calls: one chunk says so, and one step runs."""
+    Shop.is_open = False
+    async with Environment(ALL) as env:
+        id = await _failed(env)
+        Shop.is_open = True
+        one, other = Process(env), Process(env)
+        await asyncio.gather(one.client.retry(id), other.client.retry(id))
+        assert (await env.finish(id)).value() == "tea bought"
+        await env.store.inner.read(id)
+        chunks = (await env.store.inner.load(id)).chunks
+        kinds = [event["kind"] for chunk in chunks for event in chunk.events]
+        assert kinds.count("reopened") == 1
+        assert Shop.done == ["reserve tea", "buy tea", "buy tea"]
+
+
+async def test_a_purge_that_comes_between_wins() -> None:
+    """P4: purged between the look and the write, it is unknown; a purge after it is refused."""
+    Shop.is_open = False
+    async with Environment(ALL) as env:
+        id = await _failed(env)
+
+        async def between(call: Call) -> None:
+            if call.method == "commit":
+                env.store.before = nothing
+                await purge(env, id)
+
+        async def nothing(call: Call) -> None:
+            return None
+
+        env.store.before = between
+        with pytest.raises(UnknownExecution):
+            await env.client.retry(id)
+
+
+async def test_a_purge_that_has_begun_refuses_it() -> None:
+    """P4: some of its documents may be gone."""
+    Shop.is_open = False
+    async with Environment(ALL) as env:
+        id = await _failed(env)
+        ended = await env.store.inner.read(id)
+        await env.store.inner.replace(ended.model_copy(update={"purging": True}))
+        with pytest.raises(NotReopened, match="its purge has begun"):
+            await env.client.retry(id)
+
+
+async def test_suspend_on_failure_holds_a_mistake_of_the_code() -> None:
+    """P4: nothing is undone; mended and resumed, it ends well. A failure is an answer, and isn't held."""
+    Shop.code_is_right = False
+    async with Environment(ALL) as env:
+        id = await env.start(reopening_held, "tea")
+        await env.settle()
+        status = await env.status(id)
+        assert status.suspended
+        assert status.cause is not None
+        assert status.cause.type == "KeyError"
+        await env.client.resume(id)
+        await env.settle()
+        assert (await env.status(id)).suspended
+        Shop.code_is_right = True
+        await env.client.resume(id)
+        assert (await env.finish(id)).value() == "tea"
+        assert Shop.done == ["reserve tea"]
+        other = await env.start(reopening_held, "nothing")
+        assert (await env.finish(other)).outcome == "failed"
+
+
+async def test_an_interrupt_reaches_what_is_held_for_a_mistake() -> None:
+    """P4: it then winds up."""
+    Shop.code_is_right = False
+    async with Environment(ALL) as env:
+        id = await env.start(reopening_held, "tea")
+        await env.settle()
+        await env.client.interrupt(id)
+        assert (await env.finish(id)).outcome == "interrupted"
+        assert Shop.done == ["reserve tea", "put back tea"]
+
+
+async def test_over_http() -> None:
+    """202, and 409 with the reason."""
+    runtime = Runtime(ALL, lambda: SqliteStore(":memory:"), Settings(hold=timedelta(0)))
+    Shop.is_open = False
+    started = await http.start(runtime, Request("", b'"tea"', {"wait": "5"}), "reopening_order")
+    id = json.loads(started.body)["executionId"]
+    Shop.is_open = True
+    assert (await http.retry(runtime, Request(""), id)).status == 202
+    await runtime.worker.sweep()
+    ended = await http.poll(runtime, Request(""), id)
+    assert json.loads(ended.body)["result"] == "tea bought"
+    again = await http.retry(runtime, Request(""), id)
+    assert (again.status, json.loads(again.body)["title"]) == (409, "Can't run again")
+    await runtime.close()
