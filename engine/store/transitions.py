@@ -12,9 +12,9 @@ read, and is written under the etag of that version.
 | suspend           | running, held by this driver  | its driver  | suspended, cause, dueAt, seenWake |
 | release           | running, held by this driver  | its driver  | suspended, dueAt |
 | complete          | running, held by this driver  | its driver  | status, outcome and what belongs to it |
-| discard           | running, held by this driver  | its driver  | inboxCount, less the items that are deleted |
-| restart           | running, held by this driver  | its driver  | as release; runId, payload, historyStart and more |
-| prune             | running, held by this driver  | its driver  | staleFrom, past the chunks that are deleted |
+| discard           | running, held by this driver  | its driver  | inboxCount |
+| restart           | running, held by this driver  | its driver  | suspended, dueAt, inboxCount, and a run begins |
+| prune             | running, held by this driver  | its driver  | staleFrom |
 | terminate         | running                       | the outside | as complete; wake + 1 |
 | resume            | running, suspended            | the outside | suspended, cause, claims, dueAt; wake + 1 |
 | reopen            | failed or interrupted, alone  | the outside | as complete, interrupted; wake + 1 |

@@ -29,6 +29,7 @@ LETTING_GO = {"worker", "lease_expires_at", "claims", "cause"}
 STAYS = {
     "mark for purge": {"updated_at"},
     "confirm": {"updated_at"},
+    "restart": {"logged"},
     "reopen": {*OUTCOME, "worker", "lease_expires_at", "claims", "interrupt_reason", "leftovers", "unread_values"}
     - {"outcome"},
     "terminate": {"completed_result", "error", "compensation_errors"},
@@ -48,6 +49,9 @@ TRANSITIONS: dict[str, Transition] = {
     "suspend": transitions.suspend("0", None, T, CAUSE),
     "release": transitions.release("0", T),
     "complete": transitions.complete("0", "completed", "1", CAUSE, T, (CAUSE,)),
+    "discard": transitions.discard("0", 1, T),
+    "restart": transitions.restart("0", "7", "run", 3, 1, T),
+    "prune": transitions.prune("0", 2, T),
     "terminate": transitions.terminate(T),
     "resume": transitions.resume(T),
     "attach": transitions.attach(PARENT, T),
@@ -85,7 +89,7 @@ def _written(text: str) -> set[str]:
     fields = OUTCOME | {"status"} | LETTING_GO if "outcome" in text or "as complete" in text else set[str]()
     for word in text.replace(";", ",").split(","):
         name = word.split()[0] if word.split() else ""
-        if name in ("status", "outcome", "as", "nothing"):
+        if name in ("status", "outcome", "as", "nothing", "and"):
             continue
         fields.add(NAMES.get(name, to_snake(name)))
     return fields
@@ -112,7 +116,9 @@ def test_a_transition_is_allowed_where_the_table_says_and_writes_what_it_says(na
     """Elsewhere it raises, and the document stays as it is."""
     allowed, fields = _table()[name]
     may_write = _written(fields) | {"updated_at", "write_id"}
-    if name in ("suspend", "release", "complete"):
+    if name == "restart":
+        may_write |= {"run_id", "logic_flags", "payload", "history_start", "restarted_at", "restarts", "logged"}
+    if name in ("suspend", "release", "complete", "restart"):
         may_write |= LETTING_GO  # rule 4
     if name == "reopen":
         may_write |= {"interrupt_reason", "ended_at", "leftovers", "unread_values"}

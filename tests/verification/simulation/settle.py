@@ -23,6 +23,7 @@ from engine.core.run import Run
 from engine.core.steps import ChildStep
 from engine.store.base import Loaded, payload_of, sort_documents
 from engine.store.documents import EXEC, Execution
+from engine.values.events import effective
 from tests.verification.simulation.invariants import Identity, Known, ObservedRun, Violation
 from tests.verification.simulation.outside import Outside
 from tests.verification.simulation.platform import Platform
