@@ -164,11 +164,14 @@ class _WorkflowWords:
         it ended well."""
         return _context("workflow.cause()").cause
 
-    def as_completed(self, awaitables: Iterable[Awaitable[R]], *, timeout: float | None = None) -> Iterator[Any]:
+    def as_completed(
+        self, awaitables: Iterable[Awaitable[R]], *, timeout: float | timedelta | None = None
+    ) -> Iterator[Any]:
         """As `asyncio.as_completed`, which starts bare coroutines in the order of their memory addresses; this one
-        starts them in the order given."""
+        starts them in the order given. `timeout`: seconds, or a timedelta."""
         _context("workflow.as_completed()")
-        return asyncio.as_completed([asyncio.ensure_future(a) for a in awaitables], timeout=timeout)
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        return asyncio.as_completed([asyncio.ensure_future(a) for a in awaitables], timeout=seconds)
 
 
 class _WorkflowLogger(logging.LoggerAdapter[logging.Logger]):

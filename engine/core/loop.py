@@ -24,11 +24,13 @@ import contextvars
 import math
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterator
+from datetime import timedelta
 from typing import Any, Protocol
 
 from engine.core.refusals import (
     CURES,
     all_tasks,
+    explain_duration,
     foreign,
     is_asked_by_all_tasks,
     is_of_anyio,
@@ -155,11 +157,13 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def call_later(  # type: ignore[override]
         self,
-        delay: float,
+        delay: float | timedelta,
         callback: Callable[..., object],
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
+        if isinstance(delay, timedelta):
+            raise TypeError("asyncio takes seconds, and was given a timedelta: write duration.total_seconds()")
         return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
@@ -239,6 +243,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
     def release(self, number: int, error: BaseException | None = None) -> None:
         """A task's code has ended, by `error` if it raised one. Its task is the one that runs."""
         guard = self._alive.pop(number, None)
+        if error is not None:
+            explain_duration(error)
         if guard is not None and not isinstance(error, StopIteration | asyncio.CancelledError | None):
             task = asyncio.current_task(self)
             self._failed += [] if task is None else [(guard.name, task)]

@@ -38,6 +38,21 @@ def _describe(awaited: Any) -> str:
     return f"a foreign awaitable that yields {type(awaited).__name__}"
 
 
+def explain_duration(error: BaseException) -> None:
+    """Have the TypeError of asyncio for a timedelta say what to write."""
+    if not isinstance(error, TypeError) or "timedelta" not in str(error):
+        return
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    code = frame.tb_frame if frame is not None else None
+    if code is not None and str(code.f_globals.get("__name__")).startswith("asyncio."):
+        error.args = (
+            f"asyncio.{code.f_code.co_name} takes seconds, and was given a timedelta: write "
+            f"duration.total_seconds() ({error})",
+        )
+
+
 def is_of_anyio(callback: object) -> bool:
     """Whether anyio made a callback."""
     return str(getattr(callback, "__module__", "")).startswith("anyio.")

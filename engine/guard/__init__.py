@@ -16,12 +16,13 @@ import inspect
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from types import FunctionType, ModuleType
 from typing import Any
 
 from engine.core.declarations import Activity, Workflow
 from engine.core.discovery import MISSING, reach, value_of
-from engine.guard.rules import CHANGES, FILE_METHODS, FILES, REPEATED, TAKES_ORDER, rule_for
+from engine.guard.rules import CHANGES, FILE_METHODS, FILES, REPEATED, TAKES_ORDER, TAKES_SECONDS, rule_for
 
 _COLLECTIONS = (list, dict, set, bytearray, collections.deque)
 
@@ -140,7 +141,23 @@ class _Reader(ast.NodeVisitor):
                 self._check_shared(called.value, isinstance(self._global(called.value.id), _COLLECTIONS))
             if called.attr == "pop" and self._is_set(called.value):
                 self._note(node, "….pop() of a set", "takes another one in every process", "sorted(), or a list")
+        self._check_duration(node)
         self.generic_visit(node)
+
+    def _check_duration(self, node: ast.Call) -> None:
+        name = self._qualified(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else None
+        module, _, function = (name or "").rpartition(".")
+        if module.partition(".")[0] == "asyncio" and function in TAKES_SECONDS:
+            for given in (*node.args, *(keyword.value for keyword in node.keywords)):
+                if self._is_timedelta(given):
+                    self._note(node, f"asyncio.{function}(timedelta)", "takes seconds", f"{_seconds(given)}")
+
+    def _is_timedelta(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.BinOp):
+            return self._is_timedelta(node.left) or self._is_timedelta(node.right)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            return self._qualified(node.func) == "datetime.timedelta"
+        return isinstance(node, ast.Name) and isinstance(self._global(node.id), timedelta)
 
     # -- what is shared with other executions --
 
@@ -213,6 +230,11 @@ class _Reader(ast.NodeVisitor):
     def _note(self, node: ast.AST, what: str, why: str, instead: str) -> None:
         line = self._first_line + getattr(node, "lineno", 1) - 1
         self._found.append(Finding(self._file, line, self._workflow, what, why, instead))
+
+
+def _seconds(duration: ast.expr) -> str:
+    text = ast.unparse(duration)
+    return f"({text}).total_seconds()" if isinstance(duration, ast.BinOp) else f"{text}.total_seconds()"
 
 
 def _parse(function: FunctionType) -> ast.AST | None:

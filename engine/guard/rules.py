@@ -81,6 +81,9 @@ CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert"
 TAKES_ORDER = {"list", "tuple", "enumerate", "iter", "zip", "map"}
 """Built-ins that walk what they are given in its order."""
 
+TAKES_SECONDS = {"sleep", "timeout", "wait_for", "wait", "as_completed", "call_later"}
+"""Functions of asyncio that take a duration, as a number of seconds."""
+
 
 def rule_for(name: str) -> tuple[str, str] | None:
     """Why something of that name doesn't belong in a workflow (not at all, if that is empty), and what does; None if no

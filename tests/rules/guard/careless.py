@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import Any
 
 from engine import activity, workflow
@@ -9,6 +10,7 @@ from tests.rules.guard import helpers
 
 COUNTS: dict[str, int] = {}
 TOTAL = 0
+HOUR = timedelta(hours=1)
 log = logging.getLogger(__name__)
 
 
@@ -38,6 +40,8 @@ async def careless() -> None:
     part()
     asyncio.sleep(1)
     asyncio.all_tasks()
+    await asyncio.sleep(timedelta(days=1))
+    await asyncio.wait_for(step(), timeout=2 * HOUR)
     aiohttp.ClientSession()
     ticks()
     print("here")

@@ -42,6 +42,8 @@ SLIPS = {
     "part()": ("part()", "await"),
     "asyncio.sleep(1)": ("asyncio.sleep()", "await"),
     "asyncio.all_tasks()": ("asyncio.all_tasks", "tasks that you keep yourself"),
+    "await asyncio.sleep(timedelta(days=1))": ("asyncio.sleep(timedelta)", "timedelta(days=1).total_seconds()"),
+    "await asyncio.wait_for(step(), timeout=2 * HOUR)": ("asyncio.wait_for(timedelta)", "(2 * HOUR).total_seconds()"),
     "aiohttp.ClientSession()": ("aiohttp.ClientSession", "an activity"),
     "ticks()": ("time.monotonic", "workflow.now()"),
     'print("here")': ("print()", "workflow.logger"),

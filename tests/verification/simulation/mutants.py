@@ -15,6 +15,7 @@ from unittest import mock
 from engine.core.run import Run
 from engine.driving import child_requests, children
 from engine.driving.claim import Claim
+from engine.driving.delivery import Delivery
 from engine.driving.drive import Drive
 from engine.driving.lease import Lease, LeaseLost
 from engine.ground.clock import Clock
@@ -189,8 +190,8 @@ def _no_clock_before_activities() -> AbstractContextManager[Any]:
 
 
 def _activities_before_the_write() -> AbstractContextManager[Any]:
-    def is_at_rest(self: Drive, run: Run) -> bool:  # the last call before the write
-        at_rest = _is_at_rest(self, run)  # type: ignore[call-arg]
+    def is_at_rest(self: Drive, run: Run, delivery: Delivery) -> bool:  # the last call before the write
+        at_rest = _is_at_rest(self, run, delivery)
         if self._unsaved and not at_rest:
             self._activities.start(run.steps.activities)
         return at_rest
