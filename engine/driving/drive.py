@@ -19,7 +19,7 @@ import contextlib
 import enum
 import logging
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from engine.core.commands import DropActivity, DropChild, StartActivity, StartChild
@@ -331,7 +331,8 @@ class Drive:
         if not self._activities.are_idle or not self._children.are_idle:
             return False
         due = self._next_due(run)
-        return due is None or due > self._now() + self._resources.settings.hold
+        hold = self._resources.settings.hold if self._stopping is Stopping.NOT else timedelta(0)
+        return due is None or due > self._now() + hold
 
     def _next_due(self, run: Run) -> datetime | None:
         timer = min((timer.due for timer in run.steps.timers.values()), default=None)

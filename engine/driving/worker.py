@@ -19,7 +19,7 @@ import logging
 import random
 import uuid
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from engine.core.registry import Registry
@@ -30,6 +30,7 @@ from engine.driving.hand_overs import HandOver, HandOvers, Hint
 from engine.driving.left_alone import why_left_alone
 from engine.driving.places import Place, Places
 from engine.driving.resources import Resources
+from engine.driving.timers import Timers, is_soon
 from engine.driving.watchdog import Watchdog
 from engine.ground import telemetry
 from engine.ground.clock import Clock
@@ -73,6 +74,7 @@ class Worker:
         """Those whose invocation is over: they take no further step."""
         self._places = Places(settings.max_held, settings.max_drives)
         self._hand_overs = HandOvers()
+        self._timers = Timers(clock, self._fire)
         self._closing = False
         self._unknown: set[tuple[str, str]] = set()
         self._unreadable: dict[str, str] = {}
@@ -112,11 +114,18 @@ class Worker:
 
     async def sweep(self, hand_over: HandOver | None = None) -> int:
         """Drive what is due: leases that expired, timers, news that nobody delivered. What is more than this process
-        has places for goes to `hand_over`; without one it is driven in turns. Returns how many executions were looked
-        at. Raises Unavailable if the store can't be reached."""
+        has places for goes to `hand_over`; without one it is driven in turns. Waits for timers that are due within
+        `sweep_waits`, unless there is something to hand over. Returns how many executions were due. Raises
+        Unavailable if the store can't be reached."""
+        begun, timers = self._clock.now(), list[asyncio.Task[None]]()
         looked_at, here, hints = 0, list[Execution](), 0
-        async for due in self._due():
+        async for due, soon in self._due():
             looked_at += len(due)
+            for execution in soon:
+                if hand_over is None or len(self._timers) < self._settings.max_drives:
+                    timers.append(self._timers.keep(execution))
+                else:
+                    hints += self._hand(execution, hand_over)
             if hand_over is None:
                 await self._drive_all(due, None)
                 continue
@@ -128,11 +137,16 @@ class Worker:
                 break
         if hand_over is not None:
             await self._drive_all(here, hand_over)
+        if not hints:  # they are sent when this invocation has ended
+            await self._wait_within(begun + self._settings.sweep_waits - self._clock.now(), timers)
         return looked_at
 
     async def drive_one(self, hint: Hint, hand_over: HandOver) -> None:
         """Drive one execution until it is let go. After `invocation_budget` it is handed over again, and let go between
         two steps. Raises Unavailable if the store can't be reached."""
+        if hint.at is not None:
+            ahead = min(self._settings.timers_ahead, hint.at - self._clock.now())
+            await self._clock.wait(asyncio.Event(), max(0.0, ahead.total_seconds()))
         try:
             execution = await self._store.read(hint.execution_id)
         except Missing:
@@ -146,23 +160,34 @@ class Worker:
         await self._wait_within(self._settings.invocation_budget, [task])
         await self._end_batch({task: execution}, hand_over)
 
-    async def _due(self) -> AsyncIterator[list[Execution]]:
-        """What is due, page by page, for as long as a sweep may take."""
+    async def _due(self) -> AsyncIterator[tuple[list[Execution], list[Execution]]]:
+        """What is due, and what waits for a timer that is due soon, page by page, for as long as a sweep may take."""
         deadline = self._clock.now() + self._settings.sweep_budget
         is_first, continuation = True, None
         while self._clock.now() < deadline and not self._closing:
-            page = await self._store.due(self._clock.now(), self._settings.page, continuation)
-            if is_first and not page.executions:
+            now = self._clock.now()
+            page = await self._store.due(now + self._settings.timers_ahead, self._settings.page, continuation)
+            oldest = page.executions[0].due_at if is_first and page.executions else None
+            if is_first and (oldest is None or oldest > now):
                 telemetry.measure("durable.sweep.overdue", 0)
-            if is_first and page.executions and (due := page.executions[0].due_at) is not None:
-                overdue = (self._clock.now() - due).total_seconds()
+            elif oldest is not None:
+                overdue = (now - oldest).total_seconds()
                 telemetry.measure("durable.sweep.overdue", overdue)
                 _log.info("sweep: executions are due, the oldest is %.1f s overdue", overdue)
             self._report(page)
-            yield page.executions
+            due = [execution for execution in page.executions if execution.due_at and execution.due_at <= now]
+            yield due, [execution for execution in page.executions if self._is_soon(execution, now)]
             is_first, continuation = False, page.continuation
             if continuation is None:
                 return
+
+    def _is_soon(self, execution: Execution, now: datetime) -> bool:
+        return is_soon(execution, now, self._settings.timers_ahead)
+
+    async def _fire(self, execution: Execution) -> None:
+        """The timer of an execution is due, and no invocation may be there: it is driven as one of a batch."""
+        with contextlib.suppress(Unavailable):  # the sweep finds it
+            await self._drive_all([execution], None)
 
     def running(self, execution_id: str) -> asyncio.Task[None] | None:
         """The drive of that execution in this process, if there is one."""
@@ -184,6 +209,7 @@ class Worker:
     def drain(self) -> None:
         """Claim no more. What is driven here is let go between two steps, as soon as no activity of it runs."""
         self._closing = True
+        self._timers.close()
         for drive, _ in self._drives.values():
             drive.drain()
 
@@ -219,7 +245,7 @@ class Worker:
         waiting = asyncio.ensure_future(asyncio.wait(pending))
         waiting.add_done_callback(lambda _: ended.set())
         try:
-            await self._clock.wait(ended, time.total_seconds())
+            await self._clock.wait(ended, max(0.0, time.total_seconds()))
         finally:
             waiting.cancel()
 
@@ -264,7 +290,7 @@ class Worker:
         if self._hand_overs.is_handed_over(*version, now):
             return False
         self._hand_overs.note_hint(*version, now)
-        hand_over(Hint(execution.execution_id))
+        hand_over(Hint(execution.execution_id, execution.due_at if self._is_soon(execution, now) else None))
         return True
 
     async def _drive(self, execution: Execution) -> None:
@@ -307,6 +333,7 @@ class Worker:
                 return None
             self._drives[execution.execution_id] = (drive, task)
             self._hand_overs.note_claim(execution.execution_id)
+            self._timers.drop(execution.execution_id)
             if self._closing:  # it was closed while the claim was under way
                 drive.cut()
             elif task in self._late:
@@ -319,6 +346,8 @@ class Worker:
                     del self._drives[execution.execution_id]
             if task in self._late:
                 self._hand_overs.note_release(drive.execution)
+            if not self._closing and self._is_soon(drive.execution, self._clock.now()):
+                self._timers.keep(drive.execution)
             return drive
         finally:
             place.leave()

@@ -23,6 +23,11 @@ class Settings:
     """How far the clocks of two machines may be apart."""
     hold: timedelta = timedelta(seconds=2)
     """A timer or retry that is due sooner than this is waited for in memory; a later one suspends the execution."""
+    timers_ahead: timedelta = timedelta(seconds=12)
+    """A timer that is due sooner than this is kept in memory by who sees it: who parks its execution, and the sweep. It
+    is the time between two sweeps, and a little more for one that is late."""
+    sweep_waits: timedelta = timedelta(seconds=9)
+    """How long a sweep waits for timers: until shortly before the next one."""
     sweep_new_after: timedelta = timedelta(seconds=5)
     """When the sweep looks at a new execution that nobody has claimed."""
     retention: timedelta = timedelta(days=30)

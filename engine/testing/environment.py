@@ -30,7 +30,9 @@ T = TypeVar("T")
 
 SHOWN_EVENTS = 6
 """Events that the error of an execution that doesn't come to an end shows."""
-TEST_SETTINGS = Settings(hold=timedelta(0), retention=timedelta(0), batch_budget=timedelta(days=1))
+TEST_SETTINGS = Settings(
+    hold=timedelta(0), timers_ahead=timedelta(0), retention=timedelta(0), batch_budget=timedelta(days=1)
+)
 """No timer is waited for in memory: each one suspends, and the clock jumps to it. Meanwhile no batch's budget ends."""
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from datetime import timedelta
 
+from engine.driving.hand_overs import Hint
 from engine.ground.errors import Unavailable
 from engine.store.documents import Document, Execution
 from tests.verification.simulation.world import REACHED, SWEEP_SECONDS, Died, Node, World
@@ -19,6 +20,7 @@ class Platform:
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = world.random("platform")
+        self._queue = world.random("queue")
         self._tasks: list[asyncio.Task[None]] = []
         self._changed: dict[str, Document] = {}
         self._flushing = False
@@ -50,7 +52,10 @@ class Platform:
         """One sweep of a worker."""
         self._world.note(node, "sweeps")
         with contextlib.suppress(*REACHED):
-            await self._world.ask(node, node.worker.sweep())
+            hints: list[Hint] = []
+            is_served = bool(self._world.feed)
+            await self._world.ask(node, node.worker.sweep(hints.append if is_served else None))
+            self._send(hints)
 
     # -- the feed --
 
@@ -81,13 +86,35 @@ class Platform:
             node = self._rng.choice(world.workers)
             world.note(node, "is given", *(f"{d['executionId'][:4]}{d['_etag']}" for d in batch))
             try:
-                return await world.ask(node, node.worker.drive_changes(batch))
+                hints: list[Hint] = []
+                await world.ask(node, node.worker.drive_changes(batch, hints.append))
+                return self._send(hints)
             except Unavailable:  # the host's retry policy gives the same batch again
                 await asyncio.sleep(RETRY_SECONDS)
             except Died:
                 if self._rng.random() < world.faults.dropped:
                     return
                 await asyncio.sleep(RETRY_SECONDS)
+
+    # -- the queue --
+
+    def _send(self, hints: list[Hint]) -> None:
+        """A queue loses, doubles and delays hints as the feed does its batches."""
+        faults, queue = self._world.faults, self._queue
+        for hint in hints:
+            if queue.random() >= faults.dropped:
+                for _ in range(2 if queue.random() < faults.doubled else 1):
+                    self._world.loop.spawn(self._world.platform, self._hint(hint))
+
+    async def _hint(self, hint: Hint) -> None:
+        world, queue = self._world, self._queue
+        await asyncio.sleep(queue.uniform(5, 60) if queue.random() < world.faults.slow_feed else queue.uniform(0, 1))
+        if world.feed and world.workers:
+            node, hints = queue.choice(world.workers), list[Hint]()
+            world.note(node, "is told of", hint.execution_id[:4])
+            with contextlib.suppress(*REACHED):
+                await world.ask(node, node.worker.drive_one(hint, hints.append))
+                self._send(hints)
 
     # -- the timer --
 
