@@ -90,9 +90,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _load(options: argparse.Namespace, environment: MutableMapping[str, str]) -> Host:
     """Reads the settings and imports the app. It runs inside the event loop, as on the platform."""
-    # The platform's worker also puts the app's folder last. An installed package wins over a module of the same name.
+    # The working folder goes first: with PYTHONPATH, another folder's `workflows` would be served in its place.
     here = os.getcwd()
-    sys.path[:] = [entry for entry in sys.path if entry not in ("", here)] + [here]
+    sys.path[:] = [here, *(entry for entry in sys.path if entry not in ("", here))]
 
     load_local_settings(Path(options.settings or DEFAULT_SETTINGS), environment, required=bool(options.settings))
     data = options.data or environment.get(DATA_SETTING) or DEFAULT_DATA

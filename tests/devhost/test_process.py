@@ -97,6 +97,14 @@ def test_it_serves_until_a_signal_comes(run: Run, tmp_path: Path, stop: signal.S
     assert "Traceback" not in log
 
 
+def test_the_app_in_the_working_folder_is_served(run: Run, tmp_path: Path) -> None:
+    """P9: PYTHONPATH names this repository, which has a `workflows` and a `function_app` of its own."""
+    (tmp_path / "workflows.py").write_text('import os\nos.environ["GREETING"] = "from my own workflows"\n')
+    process = run(f"import workflows\n{APP}")
+    url, key = read_banner(process)
+    assert "from my own workflows" in get(f"{url}/api/hello/ada", key)
+
+
 @pytest.mark.parametrize(
     ("source", "message", "traceback"),
     [
