@@ -249,7 +249,7 @@ class Client:
         """Let an execution that failed or was interrupted run again, with the code of today. Its history is kept up to
         the step that failed. One that runs is left as it is. Raises UnknownExecution, and NotReopened for one that
         ended otherwise, whose compensations have run, or whose end a parent knows."""
-        return await self._requests.retry(_id(execution))
+        return await self._requests.retry(id_of(execution))
 
     async def terminate(self, execution: str | Handle[Any]) -> Status:
         """End an execution at once, and run nothing: no cleanup, no compensation. Its children go on. This works

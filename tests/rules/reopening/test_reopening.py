@@ -97,7 +97,7 @@ ALL = [reopening_order, reopening_undoes, reopening_held, reopening_waits, reope
 
 
 async def _failed(env: Environment, workflow: Any = reopening_order, what: str = "tea") -> str:
-    id: str = await env.start(workflow, what)
+    id: str = (await env.start(workflow, what)).execution_id
     await env.settle()
     assert (await env.status(id)).is_complete
     return id
@@ -133,7 +133,7 @@ async def test_a_mistake_in_the_code_goes_on_with_mended_code() -> None:
 async def test_what_was_interrupted_goes_on_where_the_interrupt_reached_it() -> None:
     """P4: what its cleanup did is taken back from the history, the interrupt as well."""
     async with Environment(ALL) as env:
-        id = await env.start(reopening_waits, "tea")
+        id = (await env.start(reopening_waits, "tea")).execution_id
         await env.settle()
         await env.client.interrupt(id)
         assert (await env.finish(id)).outcome == "interrupted"
@@ -141,7 +141,7 @@ async def test_what_was_interrupted_goes_on_where_the_interrupt_reached_it() -> 
         await env.settle()
         status = await env.status(id)
         assert (status.is_complete, status.interrupted, status.suspended) == (False, False, True)
-        await env.complete(id, approval, "yes, ")
+        await env.resolve(id, approval, "yes, ")
         assert (await env.finish(id)).value() == "yes, tea bought"
         assert Shop.done == ["reserve the bin", "buy tea", "reserve the bin"]
 
@@ -160,7 +160,7 @@ async def test_an_execution_whose_end_a_parent_knows_is_refused() -> None:
     """P4: before and after the parent was told."""
     Shop.code_is_right = False
     async with Environment(ALL) as env:
-        parent = await env.start(reopening_parent, "tea")
+        parent = (await env.start(reopening_parent, "tea")).execution_id
         await env.drive(parent)
         (child,) = [e for e in await _all(env) if e.workflow == "reopening_order"]
         process = Process(env)
@@ -189,7 +189,7 @@ async def _all(env: Environment) -> list[Any]:
 @pytest.mark.parametrize("how", ["completed", "terminated"])
 async def test_what_ended_otherwise_is_refused(how: str) -> None:
     async with Environment(ALL) as env:
-        id = await env.start(reopening_order, "tea")
+        id = (await env.start(reopening_order, "tea")).execution_id
         if how == "terminated":
             await env.client.terminate(id)
         await env.settle()
