@@ -39,7 +39,8 @@ class Replayed:
 
 
 async def export(store: Store, execution: str | Handle[Any]) -> str:
-    """The recording of an execution, given by its handle or its id, as JSON text. Raises Missing."""
+    """The recording of an execution, given by its handle or its id, as JSON text. Raises StoreError
+    if there is none."""
     execution_id = id_of(execution)
     stored = await store.read(execution_id)
     loaded = await store.load(execution_id, stored.history_start)
