@@ -113,6 +113,7 @@ def describe(status: Status) -> dict[str, Any]:
         "suspended": status.suspended,
         "interrupted": status.interrupted,
         "interruptReason": status.interrupt_reason,
+        "interruptedBy": status.interrupted_by,
         "cause": describe_error(status.cause),
         "error": describe_error(status.error),
         "compensationErrors": [describe_error(error) for error in status.compensation_errors] or None,

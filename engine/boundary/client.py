@@ -234,12 +234,14 @@ class Client:
         found = self._find_channel(name)
         return await self._requests.send(id_of(execution), found.name, found.codec.accept(text or "null"), key)
 
-    async def interrupt(self, execution: str | Handle[Any], *, reason: str | None = None) -> Status:
+    async def interrupt(
+        self, execution: str | Handle[Any], *, reason: str | None = None, by: str | None = None
+    ) -> Status:
         """Ask an execution to stop and clean up. Once accepted, the execution ends as interrupted; `interrupted` is
         False in the status of one that had ended before. `reason`: up to 1,000 characters, shown in the status, and the
-        message of the CancelledError in the workflow; of several, the first stays. Raises UnknownExecution,
-        InvalidInput."""
-        return await self._requests.interrupt(id_of(execution), reason)
+        message of the CancelledError in the workflow; of several, the first stays. `by`: who asks, shown in the status.
+        Raises UnknownExecution, InvalidInput."""
+        return await self._requests.interrupt(id_of(execution), reason, by)
 
     async def resume(self, execution: str | Handle[Any]) -> Status:
         """Let a suspended execution run again, also a quarantined one. Raises UnknownExecution, AlreadyEnded."""

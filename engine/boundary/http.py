@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, get_args
 
+from engine.boundary import callers
 from engine.boundary.answers import Problem, Request, Response, answered, base, check_query, describe, invalid, numbered
 from engine.boundary.client import Client
 from engine.boundary.filters import Asked, FilterError, parse
@@ -91,7 +92,9 @@ async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Re
         given = {} if given is None else given
         if not isinstance(given, dict) or given.keys() - {"reason"}:
             raise invalid('the body of an interrupt is empty, or {"reason": "…"}')
-        status = await runtime.client.interrupt(execution_id, reason=given.get("reason"))
+        caller = callers.current()
+        by = None if caller is None else str(caller)
+        status = await runtime.client.interrupt(execution_id, reason=given.get("reason"), by=by)
         if status.is_complete and not status.interrupted:
             raise AlreadyEnded(f"the interrupt came too late: execution {execution_id} {_ended(status)}")
         return _answer(request, status, 202)

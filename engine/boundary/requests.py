@@ -160,13 +160,13 @@ class Requests:
         self._tell(execution)
         return await self.status(execution)
 
-    async def interrupt(self, execution_id: str, reason: str | None) -> Status:
+    async def interrupt(self, execution_id: str, reason: str | None, by: str | None = None) -> Status:
         """Ask an execution to stop and clean up. Once accepted it ends as interrupted; the status tells (`interrupted`
         is false if it had ended before). The first reason stays. Raises UnknownExecution, InvalidInput."""
         _check_id(execution_id)
         _check_reason(reason)
         with _known(execution_id):
-            execution = await self._store.interrupt(execution_id, self._clock.now(), reason)
+            execution = await self._store.interrupt(execution_id, self._clock.now(), reason, by)
         self._tell(execution)
         return await self.status(execution)
 

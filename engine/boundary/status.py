@@ -20,7 +20,8 @@ class Status:
 
     outcome: how the execution ended; None while it runs.
     suspended: nobody drives the execution before `resume`, a value from outside, or `due_at`.
-    interrupted: the execution was asked to stop; `interrupt_reason` is why, if whoever asked said so.
+    interrupted: the execution was asked to stop; `interrupt_reason` is why, if whoever asked said so, and
+        `interrupted_by` who that was, if callers sign in.
     cause: why the execution is suspended.
     result: JSON text, if the execution completed. `value()` reads it.
     error: the failure that the execution ended with.
@@ -39,6 +40,7 @@ class Status:
     suspended: bool
     interrupted: bool
     interrupt_reason: str | None
+    interrupted_by: str | None
     cause: ErrorRecord | None
     result: str | None
     error: ErrorRecord | None
@@ -64,6 +66,7 @@ class Status:
             suspended=execution.suspended,
             interrupted=execution.interrupted,
             interrupt_reason=execution.interrupt_reason,
+            interrupted_by=execution.interrupted_by,
             cause=execution.cause,
             result=result if execution.outcome == "completed" else None,
             error=execution.error,

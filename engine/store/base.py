@@ -139,10 +139,12 @@ class Store(Protocol):
         """One inbox document. Raises Missing, DecodingError."""
         ...
 
-    async def interrupt(self, execution_id: str, now: datetime, reason: str | None = None) -> Execution:
-        """Set `interrupted` and its reason on a running execution: its `wake` grows, its `dueAt` becomes `now`. An
-        execution that is interrupted or complete already isn't changed. Returns the execution as it then stands. Raises
-        Missing."""
+    async def interrupt(
+        self, execution_id: str, now: datetime, reason: str | None = None, by: str | None = None
+    ) -> Execution:
+        """Set `interrupted`, its reason and who asked (`by`) on a running execution: its `wake` grows, its `dueAt`
+        becomes `now`. An execution that is interrupted or complete already isn't changed. Returns the execution as it
+        then stands. Raises Missing."""
         ...
 
     async def due(self, now: datetime, limit: int, continuation: str | None = None) -> Page:

@@ -143,6 +143,8 @@ class Execution(Record):
     suspended: bool = False
     interrupted: bool = False
     interrupt_reason: str | None = None
+    interrupted_by: str | None = Field(default=None, exclude_if=lambda by: by is None)
+    """The caller who interrupted it, if callers sign in."""
     cause: ErrorRecord | None = None
     """Why the execution is suspended, when that is nothing that it waits for."""
     outcome: OutcomeKind | None = None

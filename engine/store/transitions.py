@@ -23,7 +23,7 @@ read, and is written under the etag of that version.
 | confirm           | running                       | a parent    | nothing |
 | mark as notified  | complete, its parents lack it | anybody     | parentsNotified, dueAt |
 | add an inbox item | running                       | a patch     | dueAt; wake + 1, inboxCount + 1 |
-| interrupt         | running, not interrupted yet  | a patch     | interrupted, interruptReason, dueAt; wake + 1 |
+| interrupt | running, not interrupted yet | a patch | interrupted, interruptReason, interruptedBy, dueAt; wake + 1 |
 | mark for purge    | complete                      | a patch     | dueAt, purging |
 
 Rules:
@@ -252,7 +252,13 @@ def reopen(now: datetime) -> Replacement:
     )
     changes = {
         **dict.fromkeys(("outcome", "completed_result", "error", "completed_at", "ended_at", "cause")),
-        **{"status": "running", "suspended": False, "interrupted": False, "interrupt_reason": None},
+        **{
+            "status": "running",
+            "suspended": False,
+            "interrupted": False,
+            "interrupt_reason": None,
+            "interrupted_by": None,
+        },
         **{
             "compensation_errors": (),
             "leftovers": (),
@@ -304,9 +310,10 @@ def add_inbox_item(now: datetime) -> Patch:
     return Patch("add an inbox item", IS_RUNNING, {"due_at": now, "updated_at": now}, ("wake", "inbox_count"))
 
 
-def interrupt(now: datetime, reason: str | None = None) -> Patch:
+def interrupt(now: datetime, reason: str | None = None, by: str | None = None) -> Patch:
     """Ask it to stop and clean up."""
-    changes = {"interrupted": True, "interrupt_reason": reason, "due_at": now, "updated_at": now}
+    why = {"interrupted": True, "interrupt_reason": reason} | ({"interrupted_by": by} if by else {})
+    changes = {**why, "due_at": now, "updated_at": now}
     return Patch("interrupt it", CAN_BE_INTERRUPTED, changes, ("wake",))
 
 

@@ -83,8 +83,10 @@ class WatchedStore:
     async def read_inbox(self, execution_id: str, id: str) -> InboxItem:
         return await self._pass("read_inbox", self.inner.read_inbox, execution_id, id)
 
-    async def interrupt(self, execution_id: str, now: datetime, reason: str | None = None) -> Execution:
-        return await self._pass("interrupt", self.inner.interrupt, execution_id, now, reason)
+    async def interrupt(
+        self, execution_id: str, now: datetime, reason: str | None = None, by: str | None = None
+    ) -> Execution:
+        return await self._pass("interrupt", self.inner.interrupt, execution_id, now, reason, by)
 
     async def due(self, now: datetime, limit: int, continuation: str | None = None) -> Page:
         return await self._pass("due", self.inner.due, now, limit, continuation)

@@ -30,7 +30,16 @@ STAYS = {
     "mark for purge": {"updated_at"},
     "confirm": {"updated_at"},
     "restart": {"logged"},
-    "reopen": {*OUTCOME, "worker", "lease_expires_at", "claims", "interrupt_reason", "leftovers", "unread_values"}
+    "reopen": {
+        *OUTCOME,
+        "worker",
+        "lease_expires_at",
+        "claims",
+        "interrupt_reason",
+        "interrupted_by",
+        "leftovers",
+        "unread_values",
+    }
     - {"outcome"},
     "terminate": {"completed_result", "error", "compensation_errors"},
 }
@@ -60,7 +69,7 @@ TRANSITIONS: dict[str, Transition] = {
     "confirm": transitions.confirm(),
     "mark as notified": transitions.mark_as_notified(T),
     "add an inbox item": transitions.add_inbox_item(T),
-    "interrupt": transitions.interrupt(T, "late"),
+    "interrupt": transitions.interrupt(T, "late", "Ada"),
     "mark for purge": transitions.mark_for_purge(as_execution(Exec())),
 }
 
@@ -121,7 +130,7 @@ def test_a_transition_is_allowed_where_the_table_says_and_writes_what_it_says(na
     if name in ("suspend", "release", "complete", "restart"):
         may_write |= LETTING_GO  # rule 4
     if name == "reopen":
-        may_write |= {"interrupt_reason", "ended_at", "leftovers", "unread_values"}
+        may_write |= {"interrupt_reason", "interrupted_by", "ended_at", "leftovers", "unread_values"}
     transition, seen = TRANSITIONS[name], set[str]()
     for execution in _all():
         before = execution.model_copy()

@@ -135,8 +135,10 @@ class CosmosStore:
     async def read_inbox(self, execution_id: str, id: str) -> InboxItem:
         return InboxItem.from_document(await self._items.read("read_inbox", execution_id, id))
 
-    async def interrupt(self, execution_id: str, now: datetime, reason: str | None = None) -> Execution:
-        interrupted = transitions.interrupt(now, reason)
+    async def interrupt(
+        self, execution_id: str, now: datetime, reason: str | None = None, by: str | None = None
+    ) -> Execution:
+        interrupted = transitions.interrupt(now, reason, by)
         changes, predicate = patches.operations(interrupted, uuid.uuid4().hex), patches.predicate(interrupted.guard)
         try:
             patched = await self._items.patch("interrupt", execution_id, EXEC, changes, predicate=predicate)

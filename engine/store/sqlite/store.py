@@ -145,10 +145,12 @@ class SqliteStore:
     async def read_inbox(self, execution_id: str, id: str) -> InboxItem:
         return await self._read(lambda db: InboxItem.from_document(_fetch(db, execution_id, id)))
 
-    async def interrupt(self, execution_id: str, now: datetime, reason: str | None = None) -> Execution:
+    async def interrupt(
+        self, execution_id: str, now: datetime, reason: str | None = None, by: str | None = None
+    ) -> Execution:
         def work(db: sqlite3.Connection) -> Execution:
             execution = _read(db, execution_id)
-            transition = transitions.interrupt(now, reason)
+            transition = transitions.interrupt(now, reason, by)
             if not transition.is_allowed(execution):
                 return execution
             return _replace(db, transition.apply(execution))

@@ -180,6 +180,19 @@ async def test_what_an_operator_does_is_logged_with_the_operator(caplog: pytest.
     await app.runtime.close(timedelta(0))
 
 
+async def test_who_interrupted_stays_with_the_execution() -> None:
+    """The first one stays, as the first reason does. Nobody names another caller in the body."""
+    app = App()
+    ada, grace = signed_in("operator"), signed_in("operator", name="Grace")
+    _, started = await app.call("start", ada, '"x"', name="callers_ask")
+    id = started["executionId"]
+    assert (await app.call("interrupt", grace, '{"by": "root"}', id=id))[0] == 400
+    for who in (grace, ada):
+        status, shown = await app.call("interrupt", who, id=id)
+        assert (status, shown["interruptedBy"]) == (202, "Grace (local-Grace)")
+    await app.runtime.close(timedelta(0))
+
+
 async def test_a_token_needs_no_caller() -> None:
     app = App()
     _, started = await app.call("start", signed_in("operator"), '"x"', name="callers_ask")
