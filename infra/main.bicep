@@ -141,6 +141,10 @@ param maxEvents int = 50000
 @minValue(0)
 param blockedSeconds int = 10
 
+@description('Seconds that the event loop may stand still before its process is ended. 0: never.')
+@minValue(0)
+param blockedExitSeconds int = 300
+
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 var tags = {
   'azd-env-name': environmentName
@@ -307,6 +311,7 @@ module functionApp 'modules/function-app.bicep' = {
     maxHeld: maxHeld
     maxEvents: maxEvents
     blockedSeconds: blockedSeconds
+    blockedExitSeconds: blockedExitSeconds
   }
 }
 

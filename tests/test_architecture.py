@@ -89,7 +89,7 @@ MAY_USE: dict[str, set[str]] = {
         "uuid",
     },
     "engine/driving": {"asyncio", "concurrent", "logging", "random", "uuid"},
-    "engine/driving/watchdog.py": {"asyncio", "logging", "sys", "threading", "time"},
+    "engine/driving/watchdog.py": {"asyncio", "faulthandler", "logging", "sys", "threading", "time"},
     "engine/guard": {"sys"},
     "engine/boundary/functions.py": {"azure", "logging", "os"},
     "engine/boundary/stopping.py": {"asyncio", "logging", "os", "signal", "threading"},

@@ -4,7 +4,10 @@ While the loop stands still no heartbeat is sent, and leases lapse: what is reco
 
 1. It looks only while something is driven, from a thread of its own, which ends soon after.
 2. One warning for each blockage, while it lasts.
-3. A process that was frozen as a whole has blocked nothing. The loop is asked once, and waited for PATIENCE times:
+3. A process whose loop stands still for longer than `exit_after` is ended, with the stacks of its threads on stderr. No
+   Python thread could do that while a regular expression runs, so faulthandler does. Its leases pass on, and its claims
+   count: code that blocks each of its drivers is quarantined.
+4. A process that was frozen as a whole has blocked nothing. The loop is asked once, and waited for PATIENCE times:
    only one of these waits can end by the freeze.
 """
 
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import inspect
 import logging
 import sys
@@ -75,9 +79,11 @@ def _report(who: str, inner: list[FrameType], own: object) -> str:
 
 
 class Watchdog:
-    """Watches the event loop of one worker. `after`: how long it may stand still; zero: nobody looks."""
+    """Watches the event loop of one worker. `after`: how long it may stand still; zero: nobody looks. `exit_after`: how
+    long before its process is ended; zero: never."""
 
-    def __init__(self, after: timedelta) -> None:
+    def __init__(self, after: timedelta, exit_after: timedelta = timedelta(0)) -> None:
+        self._exit_after = exit_after.total_seconds()
         self._part = after.total_seconds() / (PATIENCE + 1)
         self._state = threading.Condition()
         self._watched = 0
@@ -94,6 +100,7 @@ class Watchdog:
                 loop = asyncio.get_running_loop(), threading.get_ident()
                 self._thread = threading.Thread(target=self._watch, args=loop, name="watchdog", daemon=True)
                 self._thread.start()
+                self._arm()
         try:
             yield
         finally:
@@ -125,8 +132,19 @@ class Watchdog:
     def _goes_on(self, loop: asyncio.AbstractEventLoop) -> bool:
         with self._state:
             goes_on = self._watched > 0 and not self._is_closed and loop.is_running()
-            self._thread = self._thread if goes_on else None
+            if not goes_on:
+                self._thread = None
+                self._disarm()
             return goes_on
+
+    def _arm(self) -> None:
+        """Have the process ended, unless the loop gives a sign of life before."""
+        if self._exit_after and sys.__stderr__ is not None:
+            faulthandler.dump_traceback_later(self._exit_after, exit=True, file=sys.__stderr__)
+
+    def _disarm(self) -> None:
+        if self._exit_after:
+            faulthandler.cancel_dump_traceback_later()
 
     def _pause(self) -> None:
         with self._state:
@@ -136,6 +154,8 @@ class Watchdog:
         with self._state:
             self._beats += 1
             self._state.notify_all()
+            if self._thread is not None:
+                self._arm()
 
     def _wait(self, beats: int) -> bool:
         """Whether the loop gave a sign of life, or nobody cares any more, before a part of the time was over."""

@@ -65,7 +65,7 @@ class Worker:
         self._clock = clock
         self._threads = concurrent.futures.ThreadPoolExecutor(settings.activity_threads, thread_name_prefix="activity")
         self._resources = Resources(store, registry, clock, settings, self._threads, rng or random.Random())
-        self._watchdog = Watchdog(settings.blocked_after)
+        self._watchdog = Watchdog(settings.blocked_after, settings.blocked_exit)
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._queue: set[asyncio.Task[None]] = set()

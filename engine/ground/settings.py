@@ -56,6 +56,8 @@ class Settings:
     """Sync activities that run at a time in one process."""
     blocked_after: timedelta = timedelta(0)
     """How long the event loop may stand still before a warning names what blocks it; zero: nobody looks."""
+    blocked_exit: timedelta = timedelta(0)
+    """How long it may stand still before its process is ended; zero: for ever."""
     signing_keys: tuple[str, ...] = field(default=(), repr=False)
     """Keys for tokens that leave through HTTP: the first signs, all verify."""
     sign_in: bool = False
@@ -96,6 +98,7 @@ class Settings:
             max_drives=int(number("ENGINE_MAX_DRIVES", cls.max_drives, 1)),
             max_held=int(number("ENGINE_MAX_HELD", cls.max_held, 1)),
             blocked_after=timedelta(seconds=number("ENGINE_BLOCKED_SECONDS", max(1.0, lease / 3), 0)),
+            blocked_exit=timedelta(seconds=number("ENGINE_BLOCKED_EXIT_SECONDS", 300, 0)),
             signing_keys=parse_keys(environment.get("ENGINE_SIGNING_KEY", "")),
             sign_in=_signs_in(environment),
         )

@@ -109,6 +109,9 @@ param maxEvents int
 @description('Seconds that the event loop may stand still before a warning.')
 param blockedSeconds int
 
+@description('Seconds that the event loop may stand still before its process is ended. 0: never.')
+param blockedExitSeconds int
+
 // All HTTP functions scale together; each other function scales alone.
 var scaleGroups = [
   {
@@ -280,6 +283,7 @@ resource settings 'Microsoft.Web/sites/config@2024-11-01' = {
     ENGINE_MAX_HELD: string(maxHeld)
     ENGINE_MAX_EVENTS: string(maxEvents)
     ENGINE_BLOCKED_SECONDS: string(blockedSeconds)
+    ENGINE_BLOCKED_EXIT_SECONDS: string(blockedExitSeconds)
     ENGINE_SIGNING_KEY: signingKey
     ENGINE_SIGN_IN: empty(signInClientId) ? '' : 'entra'
   }

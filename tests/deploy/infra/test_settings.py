@@ -84,6 +84,7 @@ def test_no_setting_is_a_key_of_azure() -> None:
         ("retentionDays", Settings.retention.days),
         ("maxDrives", Settings.max_drives),
         ("maxHeld", Settings.max_held),
+        ("blockedExitSeconds", Settings.from_environment({}).blocked_exit.total_seconds()),
         ("blockedSeconds", Settings.from_environment({}).blocked_after.total_seconds()),
     ],
 )
