@@ -29,7 +29,7 @@ from engine.core.activity_info import ActivityInfo
 from engine.core.run import Run
 from engine.ground.clock import isoformat
 from engine.store.documents import EXEC, INPUT, Chunk, Document, chunk_id, inbox_id
-from engine.values.events import AttemptFailed, Event, StepResolved, Takeover
+from engine.values.events import AttemptFailed, Event, StepHeld, StepResolved, Takeover
 from tests.verification.simulation.container import Documents
 
 INBOX = ("deferred::", "child::", "channel::")
@@ -157,7 +157,7 @@ class Invariants:
         known.chunks += 1
         for event in chunk.decoded():
             known.events.append(event)
-            if isinstance(event, AttemptFailed):
+            if isinstance(event, AttemptFailed | StepHeld):
                 known.failed[event.step] += 1
             if isinstance(event, StepResolved):
                 self._resolve(known, after, event)
