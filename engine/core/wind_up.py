@@ -167,13 +167,23 @@ class WindUp:
 
     async def _try(self, work: Callable[[], Awaitable[Any]]) -> None:
         try:
-            await (self._loop.create_task(_awaiting(work)) if self._has_endings else work())
-        except GeneratorExit as error:
-            if self._loop.is_closed():  # the code is dropped
+            error = await (self._loop.create_task(self._perform(work)) if self._has_endings else self._perform(work))
+        except asyncio.CancelledError as cancelled:  # the work cancelled its own task
+            error = cancelled
+        if error is not None:
+            self._errors.append(record(error))
+
+    async def _perform(self, work: Callable[[], Awaitable[Any]]) -> BaseException | None:
+        """Do the work. An error is returned: a GeneratorExit that is raised would close whatever awaits it."""
+        try:
+            await work()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            if isinstance(error, GeneratorExit) and self._loop.is_closed():  # the code is dropped
                 raise
-            self._errors.append(record(error))
-        except BaseException as error:  # noqa: BLE001 - the others still have to run
-            self._errors.append(record(error))
+            return error
+        return None
 
     def _end(self, main: asyncio.Task[Any]) -> Outcome:
         """How the workflow's own code ended."""
@@ -205,7 +215,3 @@ def _is_mistake(error: BaseException | None) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return any(_is_mistake(one) for one in error.exceptions)
     return isinstance(error, Exception) and not isinstance(error, Failure | ActivityError | TimeoutError)
-
-
-async def _awaiting(work: Callable[[], Awaitable[Any]]) -> None:
-    await work()

@@ -143,7 +143,7 @@ class SqliteBench:
 
     def put(self, range: int, id: str) -> None:
         (seq,) = self.db.execute("SELECT coalesce(max(seq), 0) + 1 FROM documents").fetchone()
-        body = f'{{"id": "{id}", "_etag": "e{seq}"}}'
+        body = f'{{"id": "{id}", "executionId": "x", "_etag": "e{seq}"}}'
         self.db.execute(
             "INSERT OR REPLACE INTO documents VALUES ('x', ?, ?, ?, ?, ?)", (id, body, f"e{seq}", seq, range)
         )

@@ -53,7 +53,10 @@ async def test_documents_come_in_order_with_their_sequence_number(bench: SqliteB
     bench.put(1, "other")
     feed = bench.open()
     documents, behind = await feed.read("0", None, 2)
-    assert documents == [{"id": "a", "_etag": "e1", "_lsn": 1}, {"id": "b", "_etag": "e2", "_lsn": 2}]
+    assert documents == [
+        {"id": "a", "executionId": "x", "_etag": "e1", "_lsn": 1},
+        {"id": "b", "executionId": "x", "_etag": "e2", "_lsn": 2},
+    ]
     assert behind == "2"
     documents, behind = await feed.read("0", behind, 2)
     assert ([document["id"] for document in documents], behind) == (["c"], "3")
