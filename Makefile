@@ -18,6 +18,10 @@ test: $(READY)
 chaos: $(READY)
 	$(BIN)/python -m tests.verification.chaos
 
+.PHONY: bench
+bench: $(READY)  # prints a table, and writes bench/results/
+	$(BIN)/python -m bench
+
 .PHONY: soak
 soak: $(READY)  # simulates seeds until stopped
 	$(BIN)/python -m tests.verification.simulation --soak --jobs 2
