@@ -75,7 +75,8 @@ class WorkerHost:
         http = (await self._invoke(name, data)).http
         text = http.body.bytes if http.body.WhichOneof("data") == "bytes" else http.body.string.encode()
         headers = {name.lower(): value for name, value in http.headers.items()}
-        return Answer(int(http.status_code), json.loads(text) if text else None, headers)
+        is_json = "json" in headers.get("content-type", "")
+        return Answer(int(http.status_code), json.loads(text) if text and is_json else None, headers)
 
     async def feed(self) -> list[str]:
         """Hand over what has changed in the container since the last time, in batches, until nothing changes.

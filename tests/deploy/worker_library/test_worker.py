@@ -11,6 +11,7 @@ import pytest
 
 import workflows
 from engine import Channel, workflow
+from engine.boundary.callers import OPEN
 from engine.boundary.hints import to_message
 from engine.driving.hand_overs import Hint
 from tests.deploy.worker_library.host import ADDRESS, WorkerHost
@@ -96,10 +97,10 @@ async def test_a_message_that_is_no_hint_is_dropped(host: WorkerHost) -> None:
     assert host.queue == []
 
 
-async def test_only_tokens_need_no_key(host: WorkerHost) -> None:
+async def test_only_tokens_and_the_page_need_no_key(host: WorkerHost) -> None:
     levels = {name: str(host.trigger(name).get("authLevel")) for name in host.functions}
     open_to_all = {name for name, level in levels.items() if "ANONYMOUS" in level.upper()}
-    assert open_to_all == {"resolve_by_token"}
+    assert open_to_all == set(OPEN)
 
 
 async def test_an_order_from_start_to_end(host: WorkerHost) -> None:
@@ -167,6 +168,7 @@ async def test_every_function_runs(listener: None, host: WorkerHost) -> None:
         "overdueSeconds": 0.0,
         "stuck": {},
         "leftAlone": {},
+        "unreadable": {},
     }
     assert (await host.http("POST", f"{place}/resume")).status == 202
     given = (await host.http("GET", f"{place}/deferreds/approval/token")).body
@@ -181,6 +183,9 @@ async def test_every_function_runs(listener: None, host: WorkerHost) -> None:
         assert (await host.http("GET", f"{place}/{view}")).status == 200
     assert (await host.http("GET", "/counts")).status == 200
     assert (await host.http("POST", f"{heard}/terminate")).status == 409
+    assert (await host.http("POST", f"{heard}/retry")).status == 409
+    assert (await host.http("GET", "/ui/nothing")).status == 404
+    assert (await host.http("GET", "/ui")).status in (200, 302, 308)
     assert (await host.http("DELETE", place)).status == 204
     await host.message(to_message(Hint("0" * 32)))
     assert host.invoked == host.functions.keys()

@@ -148,7 +148,9 @@ async def test_roles_come_under_the_name_that_the_platform_gives_them() -> None:
     kind = "http://schemas.microsoft.com/ws/2008/06/identity/claims/role"
     id = {"typ": "http://schemas.microsoft.com/identity/claims/objectidentifier", "val": "7"}
     header = principal(role_typ=kind, claims=[id, {"typ": kind, "val": "operator"}])
-    assert (await App().call("interrupt", header))[0] == 404
+    app = App()
+    assert (await app.call("interrupt", header))[0] == 404
+    await app.runtime.close(timedelta(0))
 
 
 async def test_without_sign_in_the_header_means_nothing() -> None:
@@ -159,6 +161,7 @@ async def test_without_sign_in_the_header_means_nothing() -> None:
     for header in (None, signed_in(), signed_in("reader"), "nonsense"):
         assert (await app.call("interrupt", header))[0] == 404
     assert {trigger.auth_level.value for trigger in App().routes.values()} == {"anonymous"}
+    await app.runtime.close(timedelta(0))
 
 
 async def test_what_an_operator_does_is_logged_with_the_operator(caplog: pytest.LogCaptureFixture) -> None:
