@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from engine import Filter, Runtime, activity, workflow
 from engine.boundary.answers import describe
 from engine.boundary.history import pending
 from engine.boundary.http import health
+from engine.boundary.inspection import Inspections
 from engine.core.registry import Registry
 from engine.store.sqlite.store import SqliteStore
 from engine.testing import Environment
@@ -113,7 +115,8 @@ async def test_a_child_whose_version_is_gone_is_shown_where_its_parent_waits() -
             ([calls_later_child, later_child], "this deployment lacks workflow 'unregistered_child' version '1'"),
         ):
             env.deploy(workflows)
-            app = SimpleNamespace(client=env.client, store=env.store, registry=env.registry)
+            look = functools.partial(Inspections().of, env.store, env.registry)
+            app = SimpleNamespace(client=env.client, store=env.store, registry=env.registry, inspect=look)
             (step,) = (await pending(cast(Runtime, app), parent))["pending"]
             assert step["child"].get("leftAlone") == why
         env.deploy([calls_later_child, later_child, unregistered_child])

@@ -66,7 +66,7 @@ async def test_a_worker_that_drains_ends_what_runs_and_claims_no_more() -> None:
     """Told to stop, and not yet closed: the result of the activity in hand is recorded, the execution is given back
     before its next step, and who waits for a place gets none."""
     Door.shut()
-    settings = dataclasses.replace(TEST_SETTINGS, max_drives=1)
+    settings = dataclasses.replace(TEST_SETTINGS, max_held=1)
     async with Environment(WORKFLOWS, settings=settings) as env:
         busy, queued = (await env.start(draining_both)).execution_id, (await env.start(draining_short)).execution_id
         first = Process(env)
