@@ -19,6 +19,8 @@ from engine.ground.clock import isoformat
 from engine.ground.errors import (
     AlreadyEnded,
     AlreadyResolved,
+    AlreadySent,
+    AlreadyStarted,
     ClientError,
     InvalidInput,
     NotEnded,
@@ -77,6 +79,11 @@ async def answered(work: Callable[[], Awaitable[Response]]) -> Response:
         return problem(400 if malformed else 422, "The input is not valid", str(error), fields=fields)
     except (UnknownWorkflow, UnknownExecution, UnknownDeferred) as error:
         return problem(404, "Not found", str(error))
+    except AlreadyStarted as error:
+        more: dict[str, Any] = {"executionId": error.execution_id, "differences": list(error.differences)}
+        return problem(409, "Already started with another payload", str(error), **more)
+    except AlreadySent as error:
+        return problem(409, "Already sent with another value", str(error), differences=list(error.differences))
     except AlreadyResolved as error:
         return problem(409, "Already resolved with another value", str(error), first=json.loads(error.first))
     except AlreadyEnded as error:

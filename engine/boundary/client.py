@@ -77,8 +77,9 @@ class Client:
     async def start(self, workflow: Any, payload: Any = MISSING, *, key: str | None = None) -> Handle[Any]:
         """Start a workflow, once for each idempotency key: the key given, or else the workflow's own.
 
-        Starting again returns the execution that there is, running or ended, whatever its payload: the first one wins.
-        Raises UnknownWorkflow, InvalidInput, and EncodingError or TooLarge for a payload that can't be stored.
+        Starting again with the same payload returns the execution that there is, running or ended. Raises
+        AlreadyStarted for another payload, UnknownWorkflow, InvalidInput, and EncodingError or TooLarge for a payload
+        that can't be stored.
         """
         found = self._find(workflow)
         return Handle(self, found, (await self._start(found, payload, key)).execution_id)
@@ -138,7 +139,7 @@ class Client:
 
     async def start_json(self, name: str, text: str, *, key: str | None = None, drive: bool = False) -> Status:
         """As `start`, with a payload of JSON text from outside. `drive`: in this process. Raises UnknownWorkflow,
-        InvalidInput."""
+        InvalidInput, AlreadyStarted."""
         found = self._find(name)
         if not found.takes_payload:
             if text.strip() not in ("", "null"):
@@ -198,7 +199,7 @@ class Client:
         UnknownExecution, UnknownDeferred, InvalidInput, EncodingError, AlreadyResolved, AlreadyEnded."""
         found = self._find_deferred(deferred)
         text, _ = found.codec.round_trip(value)
-        return await self._requests.resolve(id_of(execution), found.name, text)
+        return await self._requests.resolve(id_of(execution), found, text)
 
     async def resolve_token(self, token: str, value: Any = None) -> Status:
         """As `resolve`, for the deferred that a token names."""
@@ -208,12 +209,12 @@ class Client:
     async def resolve_json(self, execution: str | Handle[Any], name: str, text: str) -> Status:
         """As `resolve`, with a value of JSON text from outside."""
         found = self._find_deferred(name)
-        return await self._requests.resolve(id_of(execution), found.name, found.codec.accept(text or "null"))
+        return await self._requests.resolve(id_of(execution), found, found.codec.accept(text or "null"))
 
     async def reject(self, execution: str | Handle[Any], deferred: str | Deferred[Any], failure: Failure) -> Status:
         """Resolve a deferred with a typed failure, which is raised where the workflow awaits the deferred. Raises as
         `resolve` does."""
-        return await self._requests.resolve(id_of(execution), self._find_deferred(deferred).name, None, record(failure))
+        return await self._requests.resolve(id_of(execution), self._find_deferred(deferred), None, record(failure))
 
     @overload
     async def send(
@@ -225,14 +226,15 @@ class Client:
     ) -> Status: ...
     async def send(self, execution: str | Handle[Any], channel: Any, value: Any, *, key: str | None = None) -> Status:
         """Send a value to a channel. With a `key`, sending the value again changes nothing. Raises UnknownExecution,
-        UnknownDeferred for a channel that nobody declares, InvalidInput, EncodingError, AlreadyEnded."""
+        UnknownDeferred for a channel that nobody declares, InvalidInput, EncodingError, AlreadyEnded, and AlreadySent
+        for another value under that key."""
         found = self._find_channel(channel)
-        return await self._requests.send(id_of(execution), found.name, found.codec.round_trip(value)[0], key)
+        return await self._requests.send(id_of(execution), found, found.codec.round_trip(value)[0], key)
 
     async def send_json(self, execution: str | Handle[Any], name: str, text: str, *, key: str | None = None) -> Status:
         """As `send`, with a value of JSON text from outside."""
         found = self._find_channel(name)
-        return await self._requests.send(id_of(execution), found.name, found.codec.accept(text or "null"), key)
+        return await self._requests.send(id_of(execution), found, found.codec.accept(text or "null"), key)
 
     async def interrupt(
         self, execution: str | Handle[Any], *, reason: str | None = None, by: str | None = None

@@ -97,7 +97,8 @@ class Handle(Generic[R]):
     async def send(self, channel: str, value: Any, *, key: str | None = None) -> Status: ...
     async def send(self, channel: Any, value: Any, *, key: str | None = None) -> Status:
         """Send a value to a channel. With a `key`, sending the value again changes nothing. Raises UnknownExecution,
-        UnknownDeferred for a channel that nobody declares, InvalidInput, EncodingError, AlreadyEnded."""
+        UnknownDeferred for a channel that nobody declares, InvalidInput, EncodingError, AlreadyEnded, and AlreadySent
+        for another value under that key."""
         return await self._client.send(self.execution_id, channel, value, key=key)
 
     async def interrupt(self, *, reason: str | None = None) -> Status:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from engine.boundary.reopening import reopen
 from engine.boundary.status import Status
-from engine.core.declarations import Workflow
+from engine.core.declarations import Channel, Deferred, Workflow
 from engine.core.registry import Registry
 from engine.driving.left_alone import why_left_alone
 from engine.driving.worker import Worker
@@ -26,6 +26,8 @@ from engine.ground.clock import Clock, isoformat
 from engine.ground.errors import (
     AlreadyEnded,
     AlreadyResolved,
+    AlreadySent,
+    AlreadyStarted,
     Conflict,
     DecodingError,
     InvalidInput,
@@ -40,11 +42,12 @@ from engine.ground.errors import (
 from engine.ground.names import execution_id, is_execution_id
 from engine.ground.settings import Settings
 from engine.store import transitions
-from engine.store.base import Store
+from engine.store.base import MAX_READS, Store, wait_for_replica
 from engine.store.documents import INPUT, OUTPUT, Execution, InboxItem, Large, is_large, new_run_id
 from engine.values.error_records import ErrorRecord
 from engine.values.logic_flags import CURRENT
-from engine.values.unseen import first_line, plain_json
+from engine.values.repeats import changes
+from engine.values.unseen import first_line
 
 MAX_KEY = 100
 """Characters that the key of a channel's value takes in a document's id."""
@@ -92,7 +95,8 @@ class Requests:
         return Status.of(execution, result, why_left_alone(execution, self._registry))
 
     async def start(self, workflow: Workflow[Any, Any], value: Any, text: str, key: str | None) -> Execution:
-        """Start an execution, or return the one that the idempotency key began before."""
+        """Start an execution, or return the one that the idempotency key began before. Raises AlreadyStarted if that
+        one has another payload."""
         if key is None:
             key = workflow.key_of(value)
         elif not isinstance(key, str) or not key:
@@ -120,42 +124,77 @@ class Requests:
                 return await self._store.create(execution, input)
             except Taken:
                 with contextlib.suppress(UnknownExecution):  # purged since: there is room for a fresh one
-                    return await self.read(id)
+                    first = await self.read(id)
+                    await self._check_payload(workflow, first, text)
+                    return first
 
-    async def send(self, execution_id: str, name: str, text: str, key: str | None) -> Status:
-        """Add a value to a channel's inbox, once for each key."""
+    async def _check_payload(self, workflow: Workflow[Any, Any], first: Execution, text: str) -> None:
+        payload = await self._first_payload(first)
+        differences = () if payload is None else changes(workflow.payload, payload, text, "payload")
+        if differences:
+            raise AlreadyStarted(
+                f"that idempotency key started execution {first.execution_id} of workflow {workflow.name} with another "
+                f"payload before: {'; '.join(differences)}. Nothing was changed: take another key, or start it with "
+                "its first payload",
+                first.execution_id,
+                differences,
+            )
+
+    async def _first_payload(self, execution: Execution) -> str | None:
+        """What an execution was started with; None if that isn't known any more."""
+        if execution.restarts or execution.payload is not None:
+            return None if execution.restarts else execution.payload
+        for reads in range(MAX_READS):
+            loaded = await self._store.load(execution.execution_id, execution.history_length)
+            if loaded.input is not None or INPUT in loaded.unreadable:
+                return loaded.input.value if loaded.input else None
+            await wait_for_replica(self._clock, reads)
+        return None
+
+    async def send(self, execution_id: str, channel: Channel[Any], text: str, key: str | None) -> Status:
+        """Add a value to a channel's inbox, once for each key. Raises AlreadySent for another value of one key."""
         position = (await self.read(execution_id)).inbox_count
         now = self._clock.now()
         item = InboxItem.of(
-            "channel", execution_id, name, now, text, one_of_many=_short(key or uuid.uuid4().hex), position=position
+            "channel",
+            execution_id,
+            channel.name,
+            now,
+            text,
+            one_of_many=_short(key or uuid.uuid4().hex),
+            position=position,
         )
         try:
             with _known(execution_id):
                 execution = await self._store.signal(item, now)
         except Taken:
+            with contextlib.suppress(Missing):  # it was received since, and a restart has deleted it
+                await self._compare_sent(channel, item)
             return await self.poll(execution_id)
         except Conflict:
             with contextlib.suppress(Missing):
-                await self._store.read_inbox(execution_id, item.id)  # it was sent before
+                await self._compare_sent(channel, item)
                 return await self.poll(execution_id)
             raise AlreadyEnded(f"execution {execution_id} has ended: it takes no more values") from None
         self._tell(execution)
         return await self.status(execution)
 
-    async def resolve(self, execution_id: str, name: str, text: str | None, error: ErrorRecord | None = None) -> Status:
+    async def resolve(
+        self, execution_id: str, deferred: Deferred[Any], text: str | None, error: ErrorRecord | None = None
+    ) -> Status:
         """Resolve a deferred with a value or an error; the first one wins."""
         _check_id(execution_id)
         now = self._clock.now()
-        item = InboxItem.of("deferred", execution_id, name, now, value=text, error=error)
+        item = InboxItem.of("deferred", execution_id, deferred.name, now, value=text, error=error)
         try:
             with _known(execution_id):
                 execution = await self._store.signal(item, now)
         except Taken:
             with _known(execution_id):  # it may have been purged since
-                return await self._compare(item)
+                return await self._compare(deferred, item)
         except Conflict:
             with contextlib.suppress(Missing):
-                return await self._compare(item)
+                return await self._compare(deferred, item)
             raise AlreadyEnded(f"execution {execution_id} has ended: it takes no more values") from None
         self._tell(execution)
         return await self.status(execution)
@@ -230,10 +269,20 @@ class Requests:
             with contextlib.suppress(Conflict, Missing):
                 return await self._store.purge(execution)
 
-    async def _compare(self, item: InboxItem) -> Status:
+    async def _compare_sent(self, channel: Channel[Any], item: InboxItem) -> None:
+        first = await self._store.read_inbox(item.execution_id, item.id)
+        differences = changes(channel.codec, first.value or "null", item.value or "null", "value")
+        if differences:
+            raise AlreadySent(
+                f"channel {channel.name} had another value under that key before: {'; '.join(differences)}. Nothing "
+                "was changed: a new value takes a key of its own",
+                differences,
+            )
+
+    async def _compare(self, deferred: Deferred[Any], item: InboxItem) -> Status:
         first = await self._store.read_inbox(item.execution_id, item.id)
         same_failure = _identity(first.error) == _identity(item.error)
-        if not same_failure or plain_json(first.value) != plain_json(item.value):
+        if not same_failure or changes(deferred.codec, first.value or "null", item.value or "null", "value"):
             shown = first_line(first.value or "") or (first.error.model_dump_json() if first.error else "null")
             raise AlreadyResolved(f"deferred {item.name} was resolved with another value before", shown)
         return await self.poll(item.execution_id)

@@ -21,7 +21,8 @@
     ├── ClientError             a request can't be met: says which and why
     │   ├── UnknownWorkflow, UnknownExecution, UnknownDeferred
     │   ├── InvalidInput        names the field
-    │   ├── AlreadyEnded, AlreadyResolved, NotEnded, ExecutionStopped
+    │   ├── AlreadyStarted, AlreadySent, AlreadyResolved
+    │   ├── AlreadyEnded, NotEnded, ExecutionStopped
     │   ├── NotReopened         an execution that has ended can't run again
     │   └── UnreadableExecution
     └── StoreError
@@ -217,6 +218,24 @@ class NotReopened(ClientError):
 
 class NotEnded(ClientError):
     """The execution still runs, or has ended only just now: what was asked is for those that are over for good."""
+
+
+class AlreadyStarted(ClientError):
+    """The idempotency key has started an execution with another payload before, which goes on unchanged.
+    `execution_id` is its id, and `differences` says where the payloads differ, with both values."""
+
+    def __init__(self, message: str, execution_id: str, differences: Sequence[str]) -> None:
+        super().__init__(message)
+        self.execution_id = execution_id
+        self.differences = tuple(differences)
+
+
+class AlreadySent(ClientError):
+    """A channel has had another value under that key before. `differences` says where they differ, with both values."""
+
+    def __init__(self, message: str, differences: Sequence[str]) -> None:
+        super().__init__(message)
+        self.differences = tuple(differences)
 
 
 class AlreadyResolved(ClientError):

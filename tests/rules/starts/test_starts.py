@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from engine import AlreadyEnded, Deferred, Failure, activity, workflow
+from engine import AlreadyEnded, AlreadyStarted, Deferred, Failure, Handle, activity, workflow
 from engine.boundary.status import Status
 from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment
@@ -56,13 +56,18 @@ async def _end(env: Environment, how: str) -> Status:
 @pytest.mark.sqlite_only("each store call would be a request")
 @pytest.mark.parametrize("inputs", [["same"], ["first", "second", "third"]], ids=["same input", "different input"])
 async def test_fifty_parallel_starts_make_one_execution(inputs: list[str]) -> None:
-    """H4: from five processes, with the same or different input: one execution, the first input, each activity once."""
+    """H4: from five processes, with the same or different input: one execution, the first input, each activity once.
+    Whoever gave another input is told."""
     ledger.ran.clear()
     async with Environment([starts_order]) as env:
         clients = [Process(env).client for _ in range(5)]
         pairs = zip(itertools.cycle(clients), itertools.cycle(inputs), range(50), strict=False)
-        started = await asyncio.gather(*(client.start(starts_order, order) for client, order, _ in pairs))
-        (id,) = {handle.execution_id for handle in started}
+        answers = await asyncio.gather(
+            *(client.start(starts_order, order) for client, order, _ in pairs), return_exceptions=True
+        )
+        refused = [answer for answer in answers if isinstance(answer, BaseException)]
+        assert {type(answer) for answer in refused} == ({AlreadyStarted} if len(inputs) > 1 else set())
+        (id,) = {answer.execution_id for answer in answers if isinstance(answer, Handle | AlreadyStarted)}
         payload = (await env.store.inner.read(id)).payload
         await asyncio.gather(*(client.drive(id) for client in clients))
         status = await env.finish(id)
@@ -78,7 +83,9 @@ async def test_a_start_while_it_runs_changes_nothing() -> None:
         id = (await env.start(starts_order, "waits")).execution_id
         await env.drive(id)
         before = await image(env, id)
-        again = await env.client.start(starts_order, "another input")
+        again = await env.client.start(starts_order, "waits")
+        with pytest.raises(AlreadyStarted):
+            await env.client.start(starts_order, "another input")
         assert (again.execution_id, (await env.store.inner.read(id)).payload) == (id, '"waits"')
         assert await image(env, id) == before
         await env.resolve(id, starts_answer, "!")
@@ -94,7 +101,9 @@ async def test_a_start_after_the_end_gives_the_old_outcome(how: str) -> None:
         ended = await _end(env, how)
         id = ended.execution_id
         before, ran = await image(env, id), list(ledger.ran)
-        handle = await env.client.start(starts_order, "another input")
+        with pytest.raises(AlreadyStarted):
+            await env.client.start(starts_order, "another input")
+        handle = await env.client.start(starts_order, {"completed": "a", "failed": "refused"}.get(how, "waits"))
         await env.client.drive(handle)
         again = await handle.status()
         assert (again.outcome, again.result, again.error) == (how, ended.result, ended.error)
