@@ -24,6 +24,7 @@ import azure.functions as func
 from engine.boundary import callers, history, http
 from engine.boundary.answers import Request, Response, answered, unchanged
 from engine.boundary.hints import from_message, to_message
+from engine.boundary.openapi import openapi
 from engine.boundary.page import page
 from engine.boundary.runtime import Runtime
 from engine.driving.hand_overs import Hint
@@ -136,6 +137,11 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
     async def count_executions(req: func.HttpRequest) -> func.HttpResponse:
         """Count executions by their state."""
         return await _read(req, http.count_executions(runtime, _request(req)))
+
+    @triggers.route("openapi.json", methods=["GET"])
+    async def describe_api(req: func.HttpRequest) -> func.HttpResponse:
+        """Describe the API, for tools."""
+        return await _read(req, openapi(runtime, _request(req)))
 
     @triggers.route("health", methods=["GET"])
     async def health(req: func.HttpRequest) -> func.HttpResponse:

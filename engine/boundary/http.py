@@ -311,6 +311,7 @@ def _links(location: str) -> dict[str, str]:
         "family": f"{location}/family",
         "interrupt": f"{location}/interrupt",
         "resume": f"{location}/resume",
+        "retry": f"{location}/retry",
         "terminate": f"{location}/terminate",
         "deferreds": f"{location}/deferreds/{{name}}",
         "channels": f"{location}/channels/{{name}}",

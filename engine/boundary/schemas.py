@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import PydanticSchemaGenerationError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
@@ -10,13 +10,17 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from engine.values.codec import Codec
 
 
-def schema_of(codec: Codec, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
-    """The JSON Schema of what `codec` takes from outside; an empty one, which allows everything, for a type that has
-    none."""
+def schema_of(
+    codec: Codec,
+    ref_template: str = "#/$defs/{model}",
+    mode: Literal["validation", "serialization"] = "validation",
+) -> dict[str, Any]:
+    """The JSON Schema of what `codec` takes from outside, or (`serialization`) of what it gives. An empty one, which
+    allows everything, for a type that has none."""
     if codec.plain:
         return {}
     annotation: Any = codec.annotation
     try:
-        return TypeAdapter(annotation).json_schema(ref_template=ref_template)
+        return TypeAdapter(annotation).json_schema(ref_template=ref_template, mode=mode, by_alias=mode == "validation")
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError):
         return {}

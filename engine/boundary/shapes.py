@@ -7,7 +7,7 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from engine.core.trace import Line
 from engine.ground.clock import Instant
 from engine.values.error_records import ErrorRecord
+from engine.values.outcome import OutcomeKind
 from engine.values.unseen import plain_json
 
 MAX_SHORT, MAX_BRIEF = 4_096, 256
@@ -176,3 +177,86 @@ class FamilyShape(Shape):
     root: RelativeShape
     parents: list[str] = Field(description="The executions that wait for this one.")
     truncated: bool = False
+
+
+class ExecutionShape(Shape):
+    """How an execution stands."""
+
+    execution_id: str
+    workflow: str
+    version: str
+    status: Literal["running", "complete"]
+    outcome: OutcomeKind | None = None
+    suspended: bool
+    interrupted: bool
+    interrupt_reason: str | None = None
+    cause: ErrorShape | None = None
+    error: ErrorShape | None = None
+    compensation_errors: list[ErrorShape] | None = None
+    leftovers: list[str] | None = None
+    unread_values: int | None = None
+    tags: dict[str, str] | None = None
+    created_at: Instant
+    updated_at: Instant
+    completed_at: Instant | None = None
+    due_at: Instant | None = None
+    left_alone: str | None = None
+    result: Any = None
+    links: dict[str, str] | None = None
+    pending: list[StepShape] | None = None
+    pending_problem: str | None = None
+
+
+class ListShape(Shape):
+    """A page of executions, the newest first. `slow`: fields of the filter that no index serves."""
+
+    executions: list[ExecutionShape]
+    slow: list[str] | None = None
+    continuation: str | None = None
+
+
+class CountsShape(Shape):
+    """How many executions there are in each state. `stuck` are running as well."""
+
+    running: int
+    stuck: int
+    completed: int
+    failed: int
+    interrupted: int
+    terminated: int
+
+
+class HealthShape(Shape):
+    """How the app stands: see `engine.boundary.health`."""
+
+    status: Literal["ok", "attention"]
+    overdue_seconds: float
+    stuck: dict[str, int]
+    left_alone: dict[str, int]
+    unreadable: dict[str, str]
+
+
+class TokenShape(Shape):
+    """A signed token, and the address that takes it."""
+
+    token: str
+    url: str
+
+
+class FieldShape(Shape):
+    """A field of the input that is at fault."""
+
+    field: str
+    problem: str
+
+
+class ProblemShape(Shape):
+    """Problem details (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    fields: list[FieldShape] | None = None
+    position: int | None = None
+    first: Any = None

@@ -76,7 +76,17 @@ def principal(**fields: Any) -> str:
     return base64.b64encode(json.dumps(fields).encode()).decode()
 
 
-READER_MAY = {"poll", "list_executions", "count_executions", "health", "read_history", "read_steps", "read_family"}
+READER_MAY = {
+    "poll",
+    "list_executions",
+    "count_executions",
+    "health",
+    "read_history",
+    "read_steps",
+    "read_family",
+    "describe_api",
+}
+OF_NO_WORKFLOW = {"start", "health", "list_executions", "count_executions", "describe_api"}
 NOBODY_MAY = {"resolve_by_token", "show_page", "show_file"}
 ROUTES = sorted(App().routes)
 
@@ -219,7 +229,7 @@ async def test_an_app_may_refuse_a_workflow() -> None:
     assert status == 202
     assert (await app.call("start", ada, name="callers_other"))[0] == 403
     theirs = (await app.runtime.client.start(other)).execution_id
-    for function in sorted(set(ROUTES) - NOBODY_MAY - {"start", "health", "list_executions", "count_executions"}):
+    for function in sorted(set(ROUTES) - NOBODY_MAY - OF_NO_WORKFLOW):
         assert (await app.call(function, ada, '"yes"', id=theirs, name="callers.answer"))[0] == 403, function
     assert (await app.call("poll", ada, id=mine["executionId"]))[0] == 200
     assert (await app.call("poll", ada, id="0" * 32))[0] == 404
