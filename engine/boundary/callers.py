@@ -34,7 +34,7 @@ PRINCIPAL_HEADER = "x-ms-client-principal"
 
 LISTING = frozenset({"list_executions", "count_executions"})
 """The functions that look at many executions."""
-READABLE = LISTING | {"poll", "health", "read_history", "read_steps", "read_family", "describe_api"}
+READABLE = LISTING | {"poll", "poll_by_key", "health", "read_history", "read_steps", "read_family", "describe_api"}
 """The functions that only look."""
 OPEN = frozenset({"resolve_by_token", "show_page", "show_file"})
 """The functions that ask for no caller: a signed token is the key, or it is a file of the page, which holds no data."""

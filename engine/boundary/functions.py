@@ -103,6 +103,11 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
         """Say how an execution stands."""
         return await _read(req, http.poll(runtime, _request(req), req.route_params["id"]))
 
+    @triggers.route("workflows/{name}/executions", methods=["GET"])
+    async def poll_by_key(req: func.HttpRequest) -> func.HttpResponse:
+        """Say how the execution stands that an idempotency key began."""
+        return await _read(req, http.poll_by_key(runtime, _request(req), req.route_params["name"]))
+
     @triggers.route("executions/{id}/interrupt", methods=["POST"])
     async def interrupt(req: func.HttpRequest) -> func.HttpResponse:
         """Ask an execution to stop and clean up."""

@@ -26,8 +26,11 @@ from engine.ground import tokens
 from engine.ground.errors import (
     AlreadyEnded,
     UnknownDeferred,
+    UnknownExecution,
     UnknownWorkflow,
 )
+from engine.ground.names import execution_id as derived_id
+from engine.ground.names import is_workflow_name
 from engine.store.base import Filter
 from engine.values.codec import MAX_VALUE_BYTES
 from engine.values.outcome import OutcomeKind
@@ -60,7 +63,7 @@ async def start(runtime: Runtime, request: Request, name: str) -> Response:
     async def work() -> Response:
         wait = _wait(request)
         if runtime.registry.current(name) is None:
-            raise UnknownWorkflow(f"no workflow is named {name!r}; there are: {', '.join(runtime.registry.names())}")
+            raise _no_workflow(runtime, name)
         key = request.headers.get("idempotency-key") or None
         status = await runtime.client.start_json(name, _json_text(request), key=key, drive=bool(wait))
         if wait and not status.is_complete:
@@ -74,13 +77,35 @@ async def poll(runtime: Runtime, request: Request, execution_id: str) -> Respons
     """GET executions/{id}: how it stands. `?wait=SECONDS` answers when it has ended, or then. `?pending=true` adds what
     it waits for now."""
 
+    return await answered(lambda: _poll(runtime, request, execution_id))
+
+
+async def poll_by_key(runtime: Runtime, request: Request, name: str) -> Response:
+    """GET workflows/{name}/executions?key=…: as a poll, for the execution of that workflow which has that idempotency
+    key. 404 if there is none."""
+
     async def work() -> Response:
-        wait, client = _wait(request), runtime.client
-        status = await client.wait(execution_id, wait) if wait else await client.status(execution_id)
-        more = {} if request.query.get("pending", "false") == "false" else await pending(runtime, execution_id)
-        return _answer(request, status, 200, more)
+        check_query(request, {"key": (), "wait": (), "pending": ("false", "true")})
+        key = request.query.get("key", "")
+        if not key:
+            raise invalid("an execution is found by its idempotency key: say which, as ?key=order-7")
+        if not is_workflow_name(name):  # an id is made of both: `a-b` with the key `c` would be `a` with the key `b-c`
+            raise _no_workflow(runtime, name)
+        try:
+            return await _poll(runtime, request, derived_id(name, key))
+        except UnknownExecution:
+            if runtime.registry.current(name) is None:
+                raise _no_workflow(runtime, name) from None
+            raise UnknownExecution(f"no execution of workflow {name} has the idempotency key {key[:200]!r}") from None
 
     return await answered(work)
+
+
+async def _poll(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    wait, client = _wait(request), runtime.client
+    status = await client.wait(execution_id, wait) if wait else await client.status(execution_id)
+    more = {} if request.query.get("pending", "false") == "false" else await pending(runtime, execution_id)
+    return _answer(request, status, 200, more)
 
 
 async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Response:
@@ -265,6 +290,10 @@ def _named(request: Request, in_path: str) -> str:
         )
         raise Problem(400, "The request is not valid", detail)
     return in_path
+
+
+def _no_workflow(runtime: Runtime, name: str) -> UnknownWorkflow:
+    return UnknownWorkflow(f"no workflow is named {name!r}; there are: {', '.join(runtime.registry.names())}")
 
 
 def _signing_keys(runtime: Runtime) -> tuple[str, ...]:

@@ -158,6 +158,9 @@ def _general() -> Iterable[_Operation]:
     yield _Operation("get", "health", "health", "Say whether something wants attention", {200: "HealthShape"})
     yield _Operation("get", "openapi.json", "describe", "Describe this API", {200: None})
     yield _Operation("get", one, "get", "Say how an execution stands", execution, (_WAIT, pending))
+    key = ("key", "The idempotency key.", {"type": "string", "minLength": 1})
+    by_key = "workflows/{name}/executions"
+    yield _Operation("get", by_key, "getByKey", "The execution of a key", execution, (key, _WAIT, pending))
     yield _Operation("delete", one, "purge", "Delete an execution that has ended", {204: None}, problems=late)
     yield _Operation(
         "post", f"{one}/interrupt", "interrupt", "Ask it to stop", {202: "ExecutionShape"}, body=reason, problems=given

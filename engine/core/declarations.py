@@ -7,7 +7,6 @@ import contextvars
 import copy
 import functools
 import inspect
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from datetime import timedelta
 from types import MethodType
@@ -19,7 +18,7 @@ from engine.core.places import declared_at
 from engine.core.retry import NEVER, Retry
 from engine.ground import tokens
 from engine.ground.errors import EncodingError, InvalidInput
-from engine.ground.names import checked_name, execution_id
+from engine.ground.names import checked_name, execution_id, is_workflow_name
 from engine.values.codec import Codec, Signature, type_hints
 
 if TYPE_CHECKING:
@@ -286,7 +285,7 @@ class Workflow(Generic[P, R]):
         functools.update_wrapper(cast(Any, self), function)
         self.function = function
         self.name = checked_name(name or function.__name__, "workflow")
-        if not re.fullmatch(r"[\w.]+", self.name):
+        if not is_workflow_name(self.name):
             raise ValueError(f"the name of a workflow has letters, digits, '_' and '.' only, not {self.name!r}")
         self.version = version
         self.idempotency_key = cast(Callable[..., str] | None, idempotency_key)

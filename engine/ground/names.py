@@ -22,6 +22,11 @@ def is_execution_id(text: str) -> bool:
     return re.fullmatch(r"[0-9a-f]{32}", text) is not None
 
 
+def is_workflow_name(text: str) -> bool:
+    """Whether `text` may name a workflow."""
+    return re.fullmatch(r"[\w.]+", text) is not None
+
+
 def checked_name(name: str, what: str, numbered: bool = True) -> str:
     """`name`, if it may name a step, of which there may be several (`numbered`). Raises ValueError with the rule."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():

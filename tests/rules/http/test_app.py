@@ -115,6 +115,8 @@ async def test_an_order_from_start_to_end(app: App) -> None:
     await app.settle()
     _, body, _ = await app.call("poll", id=id)
     assert body["suspended"]
+    _, found, _ = await app.call("poll_by_key", None, {"key": str(ORDER["id"])}, name="fulfil")
+    assert found["executionId"] == id
     status, again, _ = await app.call("start", ORDER, name="fulfil")
     assert (status, again["executionId"]) == (202, id)
     answer = {"approved": True, "by": "Grace"}

@@ -78,6 +78,7 @@ def principal(**fields: Any) -> str:
 
 READER_MAY = {
     "poll",
+    "poll_by_key",
     "list_executions",
     "count_executions",
     "health",
