@@ -30,7 +30,7 @@ from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep
 from engine.core.trace import Asked
 from engine.driving.left_alone import why_left_alone
 from engine.ground.errors import Missing
-from engine.values.events import AttemptFailed, Event, StepHeld, StepResolved, Takeover
+from engine.values.events import AttemptFailed, Event, Patched, StepHeld, StepResolved, Takeover
 
 MAX_PAGE = 10_000
 """Events or steps in one answer."""
@@ -202,6 +202,8 @@ def _event(number: int, event: Event, asked: Mapping[Any, Asked], most: float) -
             update = {"step": event.step, "attempt": event.attempt, "retry_at": event.retry_at, "error": error}
         case StepHeld():
             update = {"step": event.step, "error": ErrorShape.of(event.error)}
+        case Patched():
+            update = {"patch": event.patch}
         case Takeover():
             update = {"worker": event.worker}
         case _:

@@ -127,6 +127,8 @@ async def _replay(
         execution.ancestors,
         execution.run_id,
         execution.logic_flags,
+        events,
+        bool(execution.logged),
     )
     trace = Trace(run)
     try:

@@ -140,6 +140,7 @@ class EventShape(Shape):
     result: ValueShape | None = None
     error: ErrorShape | None = None
     worker: str | None = None
+    patch: str | None = None
     child: str | None = Field(default=None, description="The execution id of the child.")
     stack: list[LineShape] | None = None
 

@@ -155,6 +155,20 @@ class _WorkflowWords:
         """A random UUID that is the same in every replay, and different at each call."""
         return _context("workflow.uuid4()").random_uuid()
 
+    def patched(self, patch: str) -> bool:
+        """Whether this run goes by a change of its code: True where the code comes here for the first time, from then
+        on in this run, and in its replays; False in the replay of a run that had passed here without the change.
+
+        `patch` names the change, once for all: up to 200 printable characters. Raises ValueError for another id.
+        """
+        return _context("workflow.patched()").has_patch(patch)
+
+    def deprecate_patch(self, patch: str) -> None:
+        """In the place of `patched(patch)`, once no run goes the old way: its code is gone, and histories that record
+        the patch still replay. Remove it once no such run is left, either. A run that had passed here without the
+        change is suspended with NonDeterminism."""
+        _context("workflow.deprecate_patch()").deprecate_patch(patch)
+
     def execution_id(self) -> str:
         """The id of this execution."""
         return _context("workflow.execution_id()").execution_id

@@ -19,11 +19,12 @@ from typing import Any, NoReturn
 
 from engine.core.declarations import Activity, Channel, Deferred, Workflow
 from engine.core.loop import DurableLoop, DurableTimer
+from engine.core.patches import Patches
 from engine.core.step_table import StepTable, answer
 from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, LogLine, TimerStep
 from engine.core.wind_up import WindUp
 from engine.ground.clock import FAR_FUTURE, from_seconds
-from engine.ground.errors import NotDurable
+from engine.ground.errors import NonDeterminism, NotDurable
 from engine.ground.names import execution_id
 from engine.values.codec import digest
 from engine.values.events import StepResolved
@@ -42,6 +43,7 @@ class Context:
         ancestors: tuple[str, ...],
         run: str | None,
         flags: frozenset[str],
+        patches: Patches,
     ) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
@@ -51,6 +53,7 @@ class Context:
         self.steps = StepTable()
         self.wind_up = WindUp(workflow, self.loop, flags)
         self.flags = flags
+        self.patches = patches
         self.received: dict[str, StepResolved] = {}
         """The events that resolved deferreds, by the deferreds' names."""
         self._ancestors = ancestors
@@ -149,6 +152,21 @@ class Context:
             return await step.future
         finally:
             self.steps.drop(step)
+
+    def has_patch(self, patch: str) -> bool:
+        """Whether the run goes by a change of its code. Raises ValueError for an id that can't be recorded."""
+        return self.patches.holds(patch, self.turn, self.now, deprecated=False)
+
+    def deprecate_patch(self, patch: str) -> None:
+        """The code goes by this change alone. Raises NonDeterminism if the run passed here without it."""
+        if not self.patches.holds(patch, self.turn, self.now, deprecated=True) and not self.loop.is_closed():
+            raise self.loop.declare(
+                NonDeterminism(
+                    f"the run passed deprecate_patch({patch!r}) before the patch was there, and goes the old way. "
+                    f"Deploy code that still has both ways, under `if workflow.patched({patch!r})`, until all such "
+                    "runs have ended; then resume."
+                )
+            )
 
     def restart(self, payload: Any) -> NoReturn:
         """End this run of the workflow, and begin the next. Raises EncodingError or TooLarge before anything has ended,

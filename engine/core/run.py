@@ -21,6 +21,7 @@ from engine.core.commands import Command
 from engine.core.context import Context
 from engine.core.declarations import Workflow
 from engine.core.leftovers import leftovers
+from engine.core.patches import Patches
 from engine.core.step_table import answer, settle
 from engine.core.steps import (
     ActivityStep,
@@ -33,7 +34,7 @@ from engine.core.steps import (
 )
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import NonDeterminism, UnknownLogic
-from engine.values.events import AttemptFailed, Begun, Event, Interrupted, StepHeld, StepKind, StepResolved
+from engine.values.events import AttemptFailed, Begun, Event, Interrupted, Patched, StepHeld, StepKind, StepResolved
 from engine.values.logic_flags import LogicFlag, unknown
 from engine.values.outcome import Outcome
 
@@ -43,7 +44,8 @@ class Run:
 
     `payload` is JSON text. `started_at` is the time at which the code sees itself begin. `ancestors` are the executions
     that started this one, directly or not. `run` tells this run from a purged one of the same id, so that the children
-    of the two are different executions. `flags` are the logic flags that the execution carries.
+    of the two are different executions. `flags` are the logic flags that the execution carries. `history` are the
+    events that a replay will apply before any others. `has_begun`: a driver has let the run go before.
     """
 
     def __init__(
@@ -55,10 +57,13 @@ class Run:
         ancestors: tuple[str, ...] = (),
         run: str | None = None,
         flags: Sequence[str] = (),
+        history: Sequence[Event] = (),
+        has_begun: bool = False,
     ) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
-        self.context = Context(workflow, execution_id, started_at, ancestors, run, frozenset(flags))
+        self.patches = Patches(history, has_begun)
+        self.context = Context(workflow, execution_id, started_at, ancestors, run, frozenset(flags), self.patches)
         """What the code calls."""
         self.steps = self.context.steps
         """What the code waits for now."""
@@ -84,6 +89,11 @@ class Run:
     def next_payload(self) -> str | None:
         """The payload of the next run, if this one ended with a restart."""
         return self._wind_up.next_payload
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the workflow's own code has been started."""
+        return self._wind_up.has_begun
 
     @property
     def interrupted(self) -> bool:
@@ -141,9 +151,21 @@ class Run:
             case Interrupted():
                 self.ended_at = min(self.turn - 1, self.turn if self.ended_at is None else self.ended_at)
                 self._wind_up.interrupt(event.reason)
+            case Patched():
+                if self.ended_at == self.turn - 1:  # its turn was the last one, and keeps it
+                    self.ended_at = self.turn
+                self._check_patch(event)
+                return
             case _:
                 return
         self._run_until_idle()
+
+    def take_patches(self) -> list[Event]:
+        """The events that record which patches the code came to since the last call. They count as applied."""
+        new = self.patches.take_new()
+        for event in new:
+            self.apply(event)
+        return new
 
     def take_commands(self) -> list[Command]:
         """What the code asked for since the last call."""
@@ -211,6 +233,14 @@ class Run:
                 self.taken.add(event.item or "")
                 self.steps.resolve(step)
                 settle(step.future, result)
+
+    def _check_patch(self, event: Patched) -> None:
+        if not self.patches.is_asked(event):
+            raise NonDeterminism(
+                f"event {self.turn} of the history records patch {event.patch!r}, but the code of {self.workflow!r} "
+                f"doesn't ask for it there. Put workflow.deprecate_patch({event.patch!r}) where workflow.patched() "
+                "stood until all runs that have recorded the patch have ended; then deploy and resume."
+            )
 
     def _expected(self, kind: StepKind, event: StepResolved | AttemptFailed | StepHeld | Begun) -> Step:
         """The open step that an event names. The step keeps the digest under which it was recorded first."""

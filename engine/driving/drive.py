@@ -181,9 +181,17 @@ class Drive:
             )
         one = self.execution
         run = self._run = Run(
-            self._workflow, one.execution_id, payload, one.run_started_at, one.ancestors, one.run_id, one.logic_flags
+            self._workflow,
+            one.execution_id,
+            payload,
+            one.run_started_at,
+            one.ancestors,
+            one.run_id,
+            one.logic_flags,
+            history,
+            bool(one.logged),
         )
-        await _outside_task(run.begin)
+        await _outside_task(lambda: self._noting_patches(run, run.begin))
         for start in range(0, len(history), EVENTS_AT_A_TIME):
 
             def apply(events: list[Event] = history[start : start + EVENTS_AT_A_TIME]) -> None:
@@ -259,8 +267,15 @@ class Drive:
                 return False
             self._check_length(run)
             self._unsaved.append(event)  # first: what happened is recorded, even if the code can't go on from it
-            run.apply(event)
+            self._noting_patches(run, lambda event=event: run.apply(event))  # type: ignore[misc]
         return True
+
+    def _noting_patches(self, run: Run, turn: Callable[[], None]) -> None:
+        """Run one turn of the code. Its patches are recorded with its event, also if the code can't go on."""
+        try:
+            turn()
+        finally:
+            self._unsaved += run.take_patches()
 
     def _check_length(self, run: Run) -> None:
         """Say that a history grows long, and stop one that is full. An interrupt is still heard, and cleans up."""
@@ -410,7 +425,7 @@ class Drive:
 
     async def _let_go(self, transition: Replacement, output: Large | None = None) -> bool:
         """End the drive by this transition. False if there was news: it goes on."""
-        if self._run is not None:
+        if self._run is not None and self._run.has_begun:
             transition = transition.also(logged=max(self._run.turn + 1, self.execution.logged))
         if not await self._lease.let_go(transition, self._unsaved, output):
             return False

@@ -68,6 +68,7 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
     workflow = by_version(workflows).get((execution.workflow, execution.version))
     if workflow is None:
         raise UnknownWorkflow(f"no workflow is named {execution.workflow!r} with version {execution.version!r}")
+    history = effective(event for chunk in chunks for event in chunk.decoded())
     run = Run(
         workflow,
         execution.execution_id,
@@ -76,10 +77,12 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
         execution.ancestors,
         execution.run_id,
         execution.logic_flags,
+        history,
+        bool(execution.logged),
     )
     try:
         run.begin()
-        for event in effective(event for chunk in chunks for event in chunk.decoded()):
+        for event in history:
             run.apply(event)
         replayed = Replayed(run.outcome, [f"{step.kind} {step.id}" for step in run.open_steps()])
     finally:

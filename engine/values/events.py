@@ -112,7 +112,19 @@ class Reopened:
     kind: Literal["reopened"] = "reopened"
 
 
-Event = StepResolved | AttemptFailed | StepHeld | Begun | Interrupted | Takeover | Restarted | Reopened
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """From `turn` on (the number of the event after which the code asked; 0 is the beginning) the run goes by this
+    change of its code. `deprecated`: the code no longer had the other way, and may stop asking."""
+
+    at: Instant
+    patch: str
+    turn: int
+    deprecated: bool = False
+    kind: Literal["patched"] = "patched"
+
+
+Event = StepResolved | AttemptFailed | StepHeld | Begun | Interrupted | Takeover | Restarted | Reopened | Patched
 
 _events: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
 

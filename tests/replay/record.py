@@ -81,6 +81,16 @@ async def terminate(env: Environment, id: str) -> None:
     await env.client.terminate(id)
 
 
+async def patch(env: Environment, id: str) -> None:
+    recorded.Evolved.is_patched = False
+    await env.client.send(id, recorded.remarks, "one")
+    await env.settle()
+    recorded.Evolved.is_patched = True
+    for remark in ("two", "three", "bye"):
+        await env.client.send(id, recorded.remarks, remark)
+    await env.finish(id)
+
+
 async def stop_twice(env: Environment, id: str) -> None:
     await env.drive(id)
     env.clock.advance(timedelta(hours=1, seconds=1))
@@ -167,6 +177,7 @@ STORIES: dict[str, tuple[Workflow[Any, Any], Any, Script]] = {
     "values": (values, EVERYTHING, to_its_end),
     "large": (large, LONG, to_its_end),
     "reopened": (recorded.waits, None, reopen),
+    "patched": (recorded.evolves, None, patch),
     "standing": (recorded.standing, None, let_it_stand),
 }
 
@@ -181,6 +192,7 @@ def asked(recording: str, workflows: Sequence[Workflow[Any, Any]] = WORKFLOWS) -
     """Replay a recording. Returns the run, closed, and the steps that were waited for in it: kind, id, digest."""
     execution = Execution.from_document(json.loads(recording)["execution"])
     [code] = [one for one in workflows if (one.name, one.version) == (execution.workflow, execution.version)]
+    history = effective(events_of(recording))
     run = Run(
         code,
         execution.execution_id,
@@ -189,11 +201,13 @@ def asked(recording: str, workflows: Sequence[Workflow[Any, Any]] = WORKFLOWS) -
         execution.ancestors,
         execution.run_id,
         execution.logic_flags,
+        history,
+        bool(execution.logged),
     )
     steps: dict[str, None] = {}
     try:
         run.begin()
-        for event in [None, *effective(events_of(recording))]:
+        for event in [None, *history]:
             if event is not None:
                 run.apply(event)
             steps |= dict.fromkeys(f"{step.kind} {step.id} {step.digest}".strip() for step in run.open_steps())

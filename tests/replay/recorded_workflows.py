@@ -393,6 +393,26 @@ async def abandoned() -> str:
     return f"{first} {await say('second')} {answer}"
 
 
+# -- one whose code was patched as it ran --
+
+
+class Evolved:
+    is_patched = True
+
+
+@workflow(name="recorded.evolves")
+async def evolves() -> list[str]:
+    heard: list[str] = []
+    async for remark in remarks:
+        if remark == "bye":
+            break
+        new = Evolved.is_patched and workflow.patched("in capitals")
+        heard.append(await say(remark.upper() if new else remark))
+        if Evolved.is_patched and heard[1:]:
+            workflow.deprecate_patch("no small talk")
+    return heard
+
+
 # -- one that still waits, for something of each kind --
 
 
@@ -422,6 +442,7 @@ WORKFLOWS: list[Workflow[Any, Any]] = [
     chance,
     restarts,
     abandoned,
+    evolves,
     values,
     large,
     standing,

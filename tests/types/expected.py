@@ -115,6 +115,15 @@ async def fulfil(order: Order) -> Receipt:
     return await charge(order, 100)
 
 
+@workflow
+async def evolves(order: Order) -> Receipt:
+    assert_type(workflow.patched("one charge"), bool)
+    workflow.patched(5)  # type: ignore[arg-type]
+    assert_type(workflow.deprecate_patch("an older one"), None)
+    workflow.deprecate_patch()  # type: ignore[call-arg]
+    return await charge(order)
+
+
 @workflow(idempotency_key=lambda: "tonight", time_limit=timedelta(hours=1), tags={"team": "post"})
 async def tidy() -> int:
     return 1

@@ -8,7 +8,7 @@ import { Copy, Dialog, ErrorTree, Notice, Place, Rows, Settings, State, Time, Va
 
 const KINDS = { activity: "Activity", timer: "Timer", deferred: "Deferred", channel: "Channel", child: "Child" };
 const ORDER = ["deferred", "activity", "channel", "child", "timer"];
-const EVENTS = { attempt: "Attempt failed", begun: "Child began", interrupted: "Interrupted", takeover: "Taken over" };
+const EVENTS = { attempt: "Attempt failed", begun: "Child began", interrupted: "Interrupted", takeover: "Taken over", patched: "Patched" };
 
 function useDetails(id, execution) {
   const [details, setDetails] = useState({});
