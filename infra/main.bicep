@@ -110,6 +110,13 @@ param signInClientId string = ''
 @description('The tenant whose users and apps may sign in.')
 param signInTenantId string = tenant().tenantId
 
+@description('The address that the routes of the API begin with, as callers reach it: https://orders.example.com/api. For an app behind a gateway or with a name of its own. Empty: the address of each request.')
+param publicUrl string = ''
+
+@description('true: the X-Forwarded headers tell the address that callers asked for. Only for an app that nobody reaches but through a gateway that sets them. Empty: they mean nothing.')
+@allowed(['', 'true'])
+param trustForwarded string = ''
+
 @description('Seconds that a claim of an execution holds without a heartbeat.')
 @minValue(1)
 param leaseSeconds int = 30
@@ -303,6 +310,8 @@ module functionApp 'modules/function-app.bicep' = {
     signingKey: signingKey
     signInClientId: signInClientId
     signInTenantId: signInTenantId
+    publicUrl: publicUrl
+    trustForwarded: trustForwarded
     leaseSeconds: leaseSeconds
     skewSeconds: skewSeconds
     maxClaims: maxClaims

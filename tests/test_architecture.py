@@ -60,6 +60,7 @@ MAY_USE: dict[str, set[str]] = {
     "engine/ground": set(),
     "engine/ground/clock.py": {"pydantic", "asyncio"},
     "engine/ground/names.py": {"urllib"},
+    "engine/ground/settings.py": {"urllib"},
     "engine/ground/telemetry.py": {"opentelemetry"},
     "engine/values": {"pydantic", "pydantic_core"},
     "engine/core": set(),

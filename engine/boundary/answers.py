@@ -191,12 +191,3 @@ def unchanged(request: Request, response: Response) -> Response:
 def invalid(detail: str) -> Problem:
     """The problem of a request that makes no sense."""
     return Problem(400, "The request is not valid", detail)
-
-
-def base(url: str) -> str:
-    """The address that all routes begin with, from the address of a request to one of them."""
-    path = url.partition("?")[0]
-    for place in ("/workflows/", "/executions/"):
-        if place in path:
-            return path[: path.index(place)]
-    return path.rstrip("/")

@@ -16,7 +16,8 @@ from datetime import timedelta
 from typing import Any, get_args
 
 from engine.boundary import callers
-from engine.boundary.answers import Problem, Request, Response, answered, base, check_query, describe, invalid, numbered
+from engine.boundary.addresses import api_address
+from engine.boundary.answers import Problem, Request, Response, answered, check_query, describe, invalid, numbered
 from engine.boundary.client import Client
 from engine.boundary.filters import Asked, FilterError, parse
 from engine.boundary.history import pending
@@ -68,7 +69,7 @@ async def start(runtime: Runtime, request: Request, name: str) -> Response:
         status = await runtime.client.start_json(name, _json_text(request), key=key, drive=bool(wait))
         if wait and not status.is_complete:
             status = await runtime.client.wait(status.execution_id, wait)
-        return _answer(request, status, 200 if status.is_complete else 202)
+        return _answer(runtime, request, status, 200 if status.is_complete else 202)
 
     return await answered(work)
 
@@ -105,7 +106,7 @@ async def _poll(runtime: Runtime, request: Request, execution_id: str) -> Respon
     wait, client = _wait(request), runtime.client
     status = await client.wait(execution_id, wait) if wait else await client.status(execution_id)
     more = {} if request.query.get("pending", "false") == "false" else await pending(runtime, execution_id)
-    return _answer(request, status, 200, more)
+    return _answer(runtime, request, status, 200, more)
 
 
 async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Response:
@@ -122,7 +123,7 @@ async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Re
         status = await runtime.client.interrupt(execution_id, reason=given.get("reason"), by=by)
         if status.is_complete and not status.interrupted:
             raise AlreadyEnded(f"the interrupt came too late: execution {execution_id} {_ended(status)}")
-        return _answer(request, status, 202)
+        return _answer(runtime, request, status, 202)
 
     return await answered(work)
 
@@ -261,7 +262,7 @@ async def deferred_token(runtime: Runtime, request: Request, execution_id: str, 
         if runtime.registry.deferred(deferred) is None:
             raise UnknownDeferred(f"no deferred is named {deferred!r}")
         token = tokens.sign(tokens.encode(tokens.Target(status.workflow, execution_id, deferred)), keys)
-        body = {"token": token, "url": f"{base(request.url)}/deferreds/{token}"}
+        body = {"token": token, "url": f"{api_address(request, runtime.settings)}/deferreds/{token}"}
         return Response(200, json.dumps(body), {"Content-Type": "application/json"})
 
     return await answered(work)
@@ -305,7 +306,7 @@ def _signing_keys(runtime: Runtime) -> tuple[str, ...]:
 async def _with(
     runtime: Runtime, request: Request, work: Callable[[Client], Awaitable[Status]], code: int = 200
 ) -> Response:
-    return _answer(request, await work(runtime.client), code)
+    return _answer(runtime, request, await work(runtime.client), code)
 
 
 def _for_url(continuation: str) -> str:
@@ -321,8 +322,10 @@ def _from_url(continuation: str | None) -> str | None:
         raise Problem(400, "The request is not valid", "the continuation is not from an answer before") from None
 
 
-def _answer(request: Request, status: Status, code: int, more: Mapping[str, Any] | None = None) -> Response:
-    location = f"{base(request.url)}/executions/{status.execution_id}"
+def _answer(
+    runtime: Runtime, request: Request, status: Status, code: int, more: Mapping[str, Any] | None = None
+) -> Response:
+    location = f"{api_address(request, runtime.settings)}/executions/{status.execution_id}"
     headers = {"Content-Type": "application/json"}
     if code == 202:
         headers |= {"Location": location, "Retry-After": "1"}

@@ -17,7 +17,8 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
-from engine.boundary.answers import Request, Response, answered, base, check_query
+from engine.boundary.addresses import api_address
+from engine.boundary.answers import Request, Response, answered, check_query
 from engine.boundary.runtime import Runtime
 from engine.boundary.schemas import schema_of
 from engine.boundary.shapes import (
@@ -85,7 +86,7 @@ async def openapi(runtime: Runtime, request: Request) -> Response:
 
     async def work() -> Response:
         check_query(request, {})
-        described = describe_api(runtime.registry, base(request.url).removesuffix("/openapi.json"))
+        described = describe_api(runtime.registry, api_address(request, runtime.settings))
         return Response(200, json.dumps(described, ensure_ascii=False), {"Content-Type": "application/json"})
 
     return await answered(work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from engine.ground.tokens import parse_keys
 
@@ -62,6 +63,10 @@ class Settings:
     """Keys for tokens that leave through HTTP: the first signs, all verify."""
     sign_in: bool = False
     """Whether the platform signs callers in, and tells who they are."""
+    public_url: str = ""
+    """The address of the API as callers reach it, without a slash at its end. Empty: that of each request."""
+    trust_forwarded: bool = False
+    """Whether `X-Forwarded-` headers tell the address that callers asked for."""
 
     @property
     def heartbeat(self) -> timedelta:
@@ -72,8 +77,8 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:
         """The defaults, but for `ENGINE_LEASE_SECONDS`, `ENGINE_SKEW_SECONDS`, `ENGINE_RETENTION_DAYS`,
         `ENGINE_MAX_CLAIMS`, `ENGINE_MAX_DRIVES`, `ENGINE_MAX_HELD`, `ENGINE_MAX_EVENTS`, `ENGINE_SIGNING_KEY`,
-        `ENGINE_SIGN_IN` (`entra`, or empty) and `ENGINE_BLOCKED_SECONDS` (a third of the lease, at least one). Raises
-        ValueError that names the setting."""
+        `ENGINE_SIGN_IN` (`entra`, or empty), `ENGINE_PUBLIC_URL`, `ENGINE_TRUST_FORWARDED` (`true`, `false` or empty)
+        and `ENGINE_BLOCKED_SECONDS` (a third of the lease, at least one). Raises ValueError that names the setting."""
 
         def number(name: str, default: float, least: float, most: float = 1_000_000_000) -> float:
             text = environment.get(name, "").strip()
@@ -101,6 +106,8 @@ class Settings:
             blocked_exit=timedelta(seconds=number("ENGINE_BLOCKED_EXIT_SECONDS", 300, 0)),
             signing_keys=parse_keys(environment.get("ENGINE_SIGNING_KEY", "")),
             sign_in=_signs_in(environment),
+            public_url=_public_url(environment),
+            trust_forwarded=_trusts_forwarded(environment),
         )
 
 
@@ -114,3 +121,25 @@ def _signs_in(environment: Mapping[str, str]) -> bool:
             "anybody could name a caller. Switch on the app's authentication, or take the setting away"
         )
     return text == "entra"
+
+
+def _public_url(environment: Mapping[str, str]) -> str:
+    text = environment.get("ENGINE_PUBLIC_URL", "").strip().rstrip("/")
+    try:
+        parts = urlsplit(text)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_address = False
+    if text and (not is_address or parts.query or parts.fragment or "@" in parts.netloc or " " in text):
+        raise ValueError(
+            "setting ENGINE_PUBLIC_URL is the address that the API's routes begin with, such as "
+            f"https://orders.example.com/api, not {text!r}"
+        )
+    return text
+
+
+def _trusts_forwarded(environment: Mapping[str, str]) -> bool:
+    text = environment.get("ENGINE_TRUST_FORWARDED", "").strip().lower()
+    if text not in ("", "true", "false"):
+        raise ValueError(f"setting ENGINE_TRUST_FORWARDED is true, false or empty, not {text!r}")
+    return text == "true"

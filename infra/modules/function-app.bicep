@@ -85,6 +85,12 @@ param signInClientId string
 @description('The tenant whose users and apps may sign in.')
 param signInTenantId string
 
+@description('The address that the routes of the API begin with, as callers reach it. Empty: that of each request.')
+param publicUrl string
+
+@description('true: the X-Forwarded headers tell the address that callers asked for.')
+param trustForwarded string
+
 @description('Seconds that a claim holds without a heartbeat.')
 param leaseSeconds int
 
@@ -286,6 +292,8 @@ resource settings 'Microsoft.Web/sites/config@2024-11-01' = {
     ENGINE_BLOCKED_EXIT_SECONDS: string(blockedExitSeconds)
     ENGINE_SIGNING_KEY: signingKey
     ENGINE_SIGN_IN: empty(signInClientId) ? '' : 'entra'
+    ENGINE_PUBLIC_URL: publicUrl
+    ENGINE_TRUST_FORWARDED: trustForwarded
   }
 }
 
