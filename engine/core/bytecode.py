@@ -1,4 +1,5 @@
-"""Which names a function's code uses, read from its bytecode: this needs no source, and sees the functions inside."""
+"""The names that a function's code uses, read from its bytecode. This needs no source, and includes nested
+functions."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ENCLOSING = {"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"}
 _ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
 _BETWEEN = {"EXTENDED_ARG", "PUSH_NULL"}
-"""What may stand between a name and its attribute."""
+"""Instructions that may stand between a name and its attribute."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,12 @@ class Import:
 
 @dataclass(frozen=True)
 class Names:
-    """from_globals, from_enclosing: `("a", "b", "c")` for each `a.b.c` whose `a` is a global, or a variable that
-    functions share. attributes: every attribute that is read, of whatever. imports: those that the code makes itself.
+    """The names that a function's code uses.
+
+    from_globals: `("a", "b", "c")` for each `a.b.c` whose `a` is a global.
+    from_enclosing: the same for each `a` that is a variable of an enclosing function.
+    attributes: the name of every attribute that the code reads, of any object.
+    imports: the imports that the code makes while it runs.
     """
 
     from_globals: tuple[tuple[str, ...], ...]
@@ -39,7 +44,7 @@ class Names:
 
 @functools.lru_cache(maxsize=10_000)
 def names_of(code: CodeType) -> Names:
-    """The names that this code uses, and those of functions, classes and comprehensions inside of it."""
+    """The names that this code uses, including the functions, classes and comprehensions inside it."""
     codes = list(_with_nested(code))
     return Names(
         from_globals=tuple(dict.fromkeys(chain for each in codes for chain in _chains(each, _GLOBAL))),

@@ -1,10 +1,10 @@
-"""What a workflow's code may use while it runs: calls of activities, children, deferreds and channels, timers, chance,
+"""What a workflow's code may use while it runs: activities, children, deferreds, channels, timers, random numbers, the
 time, the log, compensations and finalizers.
 
 Rules:
 1. A call opens a step, and waits for the event that resolves the step. The call itself does nothing else.
-2. Random numbers are seeded by the run: they are the same in every replay.
-3. Once the loop is closed the code is dropped. Nothing that the code asks for on its way out is heard.
+2. The run seeds the random numbers, so they are the same in every replay.
+3. Once the loop is closed, the code is dropped. Its last requests have no effect.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from engine.values.outcome import Outcome
 
 
 class Context:
-    """The surroundings of one run's code: `engine.core.declarations.Steps` and `engine.core.loop.Timers`."""
+    """What one run's code calls. It implements `engine.core.declarations.Steps` and `engine.core.loop.Timers`."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Context:
 
     @property
     def cause(self) -> BaseException | None:
-        """What the workflow failed with, or was interrupted by, while it winds up."""
+        """The error with which the workflow failed or was interrupted, for its compensations and finalizers."""
         return self.wind_up.cause
 
     def random_uuid(self) -> uuid.UUID:
@@ -83,7 +83,7 @@ class Context:
         return lines
 
     async def call_activity(self, activity: Activity[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of an activity. Raises EncodingError before anything is asked, if an argument can't be stored."""
+        """Call an activity as a step. Raises EncodingError before the step opens, if an argument can't be stored."""
         if self._activities.setdefault(activity.name, activity.origin) is not activity.origin:
             raise self.loop.declare(
                 NotDurable(f"two different activities are named {activity.name!r}: give one another name")
@@ -105,7 +105,7 @@ class Context:
             self.steps.drop(step)
 
     async def receive_deferred(self, deferred: Deferred[Any]) -> Any:
-        """A deferred's value. Awaited again, it is the same value, at once."""
+        """Wait for a deferred's value. A later call gives the same value at once."""
         if deferred.name in self.received:
             value, error = answer(self.received[deferred.name], deferred.codec.decode)
             if error is not None:
@@ -126,8 +126,8 @@ class Context:
                 self.steps.drop(step)
 
     async def call_child(self, workflow: Workflow[Any, Any], payload: Any, waits: bool, abandon: bool) -> Any:
-        """A child workflow: its result, or (not `waits`) its execution id. Raises EncodingError, TooLarge or ValueError
-        before anything is asked, if it can't be started."""
+        """Start a child workflow. Returns its result, or without `waits` its execution id. Raises EncodingError,
+        TooLarge or ValueError before the step opens, if the child can't be started."""
         text, value = workflow.stored_payload(payload)
         id, key = self.steps.number(workflow.name), workflow.key_of(value)
         child = execution_id(workflow.name, key if key is not None else f"{self._own}/{id}")
@@ -144,7 +144,7 @@ class Context:
             self.steps.drop(step)
 
     async def receive_value(self, channel: Channel[Any]) -> Any:
-        """The next value of a channel."""
+        """Wait for the next value of a channel."""
         step = ChannelStep("channel", self.steps.number(channel.name), "", channel, self.loop.create_future())
         if not self.loop.is_closed():
             self.steps.open(step)
@@ -169,21 +169,21 @@ class Context:
             )
 
     def restart(self, payload: Any) -> NoReturn:
-        """End this run of the workflow, and begin the next. Raises EncodingError or TooLarge before anything has ended,
+        """End this run of the workflow, and begin the next one. Raises EncodingError or TooLarge before anything ends,
         and RuntimeError as `WindUp.restart` does."""
         self.wind_up.restart(self.workflow.stored_payload(payload)[0])
 
     def compensate(self, name: str, undo: Callable[[], Awaitable[Any]]) -> None:
-        """Have `undo`, which has this name, run if the workflow fails or is interrupted."""
+        """Register `undo` under `name`. It runs if the workflow fails or is interrupted."""
         self.wind_up.compensate(name, undo)
 
     def finalize(self, last: Callable[[Outcome], Awaitable[Any]]) -> None:
-        """Have `last` run at the very end."""
+        """Register `last` to run at the very end."""
         self.wind_up.finalize(last)
 
     def timer_opened(self, timer: DurableTimer) -> None:
         delay = timer.when() - self.loop.now
-        # The time limit has a name of its own: setting one changes the numbers of no other timer.
+        # The time limit has its own name, so that setting a limit doesn't renumber the other timers.
         timer.key = self.steps.number("timer") if self.wind_up.has_begun else "time limit"
         # Whole milliseconds, rounded up: a timer never fires before its time.
         due = from_seconds(math.ceil(round(timer.when() * 1000, 3)) / 1000) if math.isfinite(delay) else FAR_FUTURE
@@ -196,6 +196,6 @@ class Context:
             self.steps.drop(step)
 
     def write_log(self, level: int, message: str, error: Any, extra: dict[str, Any] | None) -> None:
-        """A line for the workflow's log."""
+        """Add a line to the workflow's log."""
         if not self.loop.is_closed():
             self._log.append(LogLine(self.turn, level, message, error, extra))

@@ -1,16 +1,16 @@
-"""What the code of workflows can reach: the one walk over an app's functions, and the objects that they name.
+"""Finds what the code of workflows can reach: one walk over an app's functions and the objects that they name.
 
 Rules:
-1. The walk begins at workflows. It follows the names that a function's code loads, also in functions inside of it:
-   globals, closures, attributes of modules, imports. It follows default arguments, wrapped functions, partials, bound
-   methods, and what containers hold.
-2. A member of an instance, of a class, or of a module that is passed around counts once some code that was reached
-   names such an attribute.
-3. The walk ends at activities: what an activity does is no part of a workflow.
-4. The walk stays in the app's own modules. It enters neither the standard library, nor the engine, nor an installed
-   package, unless one of the workflows is defined there.
-5. Each object is looked at once.
-6. What stands at the module level of the modules that were visited is found as well, without following any code.
+1. The walk begins at the workflows. It follows the names that a function and its nested functions load: globals,
+   closures, attributes of modules, and imports. It also follows default arguments, wrapped functions, partials, bound
+   methods, and the contents of containers.
+2. The walk follows a member of an instance, a class or a module object only if some reached code reads an attribute
+   with the member's name.
+3. The walk ends at activities. The code of an activity is no part of a workflow.
+4. The walk stays in the app's own modules. It doesn't enter the standard library, the engine or an installed package,
+   unless a workflow is defined there.
+5. The walk looks at each object once.
+6. The walk also finds objects at the module level of the visited modules. It doesn't follow their code.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from engine.core.own_modules import OwnModules
 from engine.values.failures import Failure
 
 MISSING: Any = object()
-"""Stands for a name that can't be told from outside of the running code."""
+"""Stands for a name whose value isn't known while the code doesn't run."""
 
 _ATOMS = frozenset({str, bytes, bytearray, int, float, complex, bool, type(None), type(Ellipsis), range})
 _CONTAINERS = (list, tuple, set, frozenset, deque)
@@ -42,7 +42,7 @@ _HOLDERS = (SimpleNamespace, ChainMap, UserDict, UserList)
 
 @dataclass(frozen=True)
 class Found:
-    """A declaration, or the class of a Failure. `within`: the function whose code names it, if one does."""
+    """A declaration, or the class of a Failure. `within`: the function whose code names it, if any."""
 
     value: Any
     within: FunctionType | None
@@ -52,9 +52,9 @@ class Found:
 class Reached:
     """What the walk found.
 
-    functions: the app's own functions that workflows run, in the order in which they were found.
-    named: what their code names.
-    beside: what else stands in the modules and objects that were visited.
+    functions: the app's own functions that workflows run, in the order in which the walk found them.
+    named: declarations that their code names.
+    beside: other declarations in the visited modules and objects.
     """
 
     functions: tuple[FunctionType, ...]
@@ -63,15 +63,15 @@ class Reached:
 
 
 def reach(workflows: Iterable[Workflow[Any, Any]], into_children: bool = True) -> Reached:
-    """Walk from these workflows; `into_children`: also through those that they call."""
+    """Walk from these workflows. With `into_children`, also walk through the workflows that they call."""
     walk = _Walk(list(workflows), into_children)
     walk.run()
     return Reached(tuple(walk.functions), tuple(walk.named), tuple(walk.beside()))
 
 
 def value_of(function: FunctionType, name: str, attributes: Iterable[str] = ()) -> Any:
-    """What `name.attribute…` is in the code of a function, as far as it leads through modules. MISSING if that can't be
-    told."""
+    """The object that `name.attribute…` stands for in a function's code, if the path leads through modules. MISSING if
+    that isn't known."""
     value = _closure(function).get(name, MISSING)
     if value is MISSING and name not in (*function.__code__.co_varnames, *function.__code__.co_cellvars):
         value = function.__globals__.get(name, MISSING)
@@ -91,11 +91,11 @@ class _Walk:
         self._own = OwnModules(plain(workflow.function).__module__ for workflow in workflows)
         self._waiting: list[tuple[Any, FunctionType | None]] = [(workflow, None) for workflow in reversed(workflows)]
         self._seen: dict[int, Any] = {}
-        """By id. The objects are kept, so that no id is used twice."""
+        """The objects by their ids. They are kept alive, so that no id is used twice."""
         self._attributes: set[str] = set()
-        """Those that code names."""
+        """Names of attributes that reached code reads."""
         self._members: dict[str, list[tuple[Any, FunctionType | None]]] = {}
-        """Members of what was reached, by names that no code has used yet."""
+        """Members of reached objects, by names that no code has read yet."""
         self._modules: dict[int, dict[str, Any]] = {}
         """The globals of the modules that were visited."""
 
@@ -130,7 +130,7 @@ class _Walk:
         return _is(value, type) and issubclass(value, Failure) and self._own.has_class(value)
 
     def _look_at(self, value: Any, within: FunctionType | None) -> list[Any]:
-        """Note what was found. Returns what to look at next."""
+        """Note a found declaration. Returns the objects to look at next."""
         kind = type(value)
         if issubclass(kind, Activity | Deferred | Channel | Workflow):
             self.named.append(Found(value, within))
@@ -162,7 +162,7 @@ class _Walk:
         if self._is_failure(value):
             self.named.append(Found(value, within))
         self._offer(((name, member) for name, member in vars(value).items() if not name.startswith("__")), within)
-        # `__init__`, `__call__` and their like are called without a name.
+        # Code calls `__init__`, `__call__` and other special methods without naming them.
         implicit = [member for name, member in vars(value).items() if name.startswith("__")]
         return [*value.__bases__, *(member for member in implicit if _is(member, FunctionType))]
 
@@ -190,7 +190,7 @@ class _Walk:
         self._waiting += reversed(loaded)
 
     def _follow(self, value: Any, path: list[str]) -> Any:
-        """What `value.attribute…` is, as far as it leads through modules."""
+        """The object that `value.attribute…` stands for, followed for as long as the path leads through modules."""
         for attribute in path:
             if _is(value, ModuleType) and self._own.has_module(value):
                 self._visit(vars(value))
@@ -202,15 +202,15 @@ class _Walk:
         return value
 
     def _import(self, wanted: Import, function: FunctionType) -> list[Any]:
-        """What an import inside of a function brings, of the app's own modules. The app has to import it some time: it
-        does so here, if nothing has yet."""
+        """The objects that an import inside a function brings from the app's own modules. If the module isn't imported
+        yet, it is imported here: the app has to import it at some time anyway."""
         package = function.__globals__.get("__package__") or ""
         try:
             name = importlib.util.resolve_name("." * wanted.dots + wanted.module, package)
             if not self._own.has_name(name):
                 return []
             module = importlib.import_module(name)
-        except Exception:  # noqa: BLE001 - what can't be imported yet says so when the code runs
+        except Exception:  # noqa: BLE001 - an import that fails here raises when the code runs
             return []
         if not wanted.names:
             return [sys.modules[name.partition(".")[0]], module]
@@ -225,7 +225,7 @@ class _Walk:
 
 
 def _is(value: Any, kinds: Any) -> bool:
-    """As isinstance, which would ask a proxy for the class of what it stands for."""
+    """As isinstance, but without asking a proxy for the class of its target."""
     return issubclass(type(value), kinds)
 
 
@@ -241,12 +241,12 @@ def _defaults(function: FunctionType) -> list[Any]:
 def _content(cell: CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # nothing was assigned yet
+    except ValueError:  # the variable has no value yet
         return MISSING
 
 
 def _parts(value: Any) -> list[Any]:
-    """What a container holds, or what an object around a function stands around."""
+    """The contents of a container, or the function inside a wrapper object."""
     kind = type(value)
     if issubclass(kind, dict | MappingProxyType):
         return [part for item in value.items() for part in item if type(part) not in _ATOMS]
@@ -264,7 +264,7 @@ def _parts(value: Any) -> list[Any]:
         return [value.func]
     if issubclass(kind, staticmethod | classmethod):
         return [value.__func__]
-    # What a decorator made of a function says which one it was.
+    # An object that a decorator made from a function often names that function.
     return [inspect.getattr_static(value, "__wrapped__", None)] if callable(value) else []
 
 

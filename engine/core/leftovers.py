@@ -1,4 +1,4 @@
-"""What a workflow's code left behind at its end: tasks that failed unseen, and what was never finished."""
+"""What a workflow's code left behind at its end: tasks whose failure nobody saw, and unfinished steps and tasks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from engine.core.loop import DurableLoop
 from engine.core.steps import Step, TimerStep
 
 MAX_LEFTOVERS = 20
-"""The exec document is rewritten, and has to stay small: more are counted only."""
+"""The most texts for one execution, because the exec document has to stay small. The rest are only counted."""
 MAX_TEXT = 200
-"""Characters of one."""
+"""The most characters of one text."""
 
 
 def leftovers(loop: DurableLoop, steps: Iterable[Step]) -> tuple[str, ...]:
-    """One text for each: failures first, then steps, then tasks. Beyond MAX_LEFTOVERS the last text counts the rest."""
+    """One text for each leftover: failures first, then steps, then tasks. If there are more than MAX_LEFTOVERS, the
+    last text counts the rest."""
     texts = [_cut(text) for text in _all(loop, steps)]
     if len(texts) <= MAX_LEFTOVERS:
         return tuple(texts)
@@ -22,7 +23,7 @@ def leftovers(loop: DurableLoop, steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def have_failures(texts: Iterable[str]) -> bool:
-    """Whether there is a task that failed among them."""
+    """Whether any of these leftovers is a failed task."""
     return any(text.startswith("task ") and " failed: " in text for text in texts)
 
 

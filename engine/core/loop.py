@@ -3,15 +3,16 @@
 Rules:
 1. One ready queue, first in first out. Nothing else decides what runs next: no socket, no thread, no clock.
 2. Time stands still within a turn. `time()` is the time of the event that was delivered last.
-3. `call_at` and `call_later` are durable timers: the owner of the loop hears of them and fires them.
-4. Tasks and futures hash by a number of the loop's own. asyncio keeps tasks in sets (`wait`, `as_completed`, the
-   abort of a TaskGroup), and would otherwise walk them in the order of their memory addresses.
-5. What a replay can't repeat raises NotDurable, and the loop remembers it: catching it doesn't make it durable.
+3. `call_at` and `call_later` make durable timers. The loop reports them to its owner, and the owner fires them.
+4. Tasks and futures hash by a number that the loop counts up. asyncio keeps tasks in sets (`wait`, `as_completed`, the
+   abort of a TaskGroup), and would otherwise walk these sets in the order of memory addresses.
+5. An operation that a replay can't repeat raises NotDurable. The loop remembers the fault, so code that catches it
+   doesn't hide it.
 6. A turn is over when nothing is ready. Suspension is never an exception in the workflow's code.
-7. `close` drops parked tasks on this thread, at once, with the loop dead: whatever their `finally` blocks ask for is
-   not heard by anyone.
+7. `close` drops parked tasks at once, on this thread, with the loop dead. Requests of their `finally` blocks have no
+   effect.
 
-The loop is stepped inside a running host loop, whose place as the running loop it takes for the length of a step.
+The loop runs inside a running host loop. During a step it takes the host loop's place as the running loop.
 """
 
 from __future__ import annotations
@@ -40,19 +41,21 @@ from engine.core.refusals import (
 from engine.ground.errors import Fault, NotDurable
 
 MAX_IDLE_CALLBACKS = 10_000
-"""A turn that runs more callbacks than this spins, if no task ends and none begins meanwhile."""
+"""A turn counts as spinning if it runs more callbacks than this while no task begins or ends."""
 MAX_CALLBACKS_PER_TURN = 1_000_000
-"""A turn that runs more callbacks than this spins, whatever its tasks do."""
+"""A turn counts as spinning if it runs more callbacks than this, whatever its tasks do."""
 MAX_REDELIVERIES = 2
-"""How often in one turn an anyio cancel scope may cancel its tasks again. It does so each time the loop goes round,
-until they are gone; here, where time stands still, it goes on with the next event."""
+"""How often in one turn an anyio cancel scope may cancel its tasks again. On an ordinary loop the scope does this in
+every round, until its tasks have ended. Time stands still within a turn, so here the scope continues at the next
+event."""
 
 _undead: list[Coroutine[Any, Any, Any]] = []
-"""Coroutines that answer each close by awaiting again. They are kept: freeing one would only wake it once more."""
+"""Coroutines that await again each time they are closed. They are kept, because freeing one would only wake it
+again."""
 
 
 class Timers(Protocol):
-    """Who keeps the durable timers of a loop."""
+    """The owner of a loop's durable timers."""
 
     def timer_opened(self, timer: DurableTimer) -> None: ...
 
@@ -60,27 +63,27 @@ class Timers(Protocol):
 
 
 class DurableLoop(asyncio.AbstractEventLoop):
-    """A deterministic event loop. `now` is the time in seconds since the epoch; `owner` hears of timers."""
+    """A deterministic event loop. `now` is the time in seconds since the epoch. The loop reports timers to `owner`."""
 
     def __init__(self, now: float, owner: Timers) -> None:
         self.now = now
         self.fault: Fault | None = None
         self.owner = owner
         self.origin: Callable[[Any], Any] | None = None
-        """Called with a task's coroutine, as the task is made. What it gives stays with the task."""
+        """Called with the coroutine of each new task. The result stays with the task."""
         self._ready: collections.deque[asyncio.Handle] = collections.deque()
         self._redeliveries: list[asyncio.Handle] = []
         self._numbers = 0
         self._numbers_of_tasks = 0
         self._alive: dict[int, _Guard] = {}
         self._failed: list[tuple[str, asyncio.Task[Any]]] = []
-        """Tasks that failed and whose exception nobody had asked for when their turn was over."""
+        """Tasks that failed, and whose exceptions nobody had asked for by the end of the turn."""
         self._closed = False
 
     # -- what the owner calls --
 
     def run_until_idle(self) -> None:
-        """Run everything that is ready, and what that makes ready. Raises the fault, if there was one."""
+        """Run callbacks until none is ready. Raises the fault that the loop remembers, if any."""
         with self._installed():
             for _ in range(MAX_REDELIVERIES):
                 self._drain()
@@ -109,17 +112,17 @@ class DurableLoop(asyncio.AbstractEventLoop):
         self.declare(NotDurable("the workflow spins: it never waits for a step, a timer or a deferred"))
 
     def fire(self, timer: DurableTimer) -> None:
-        """A timer's moment has come."""
+        """Let a due timer call its callback."""
         self._ready.append(timer)
 
     def declare(self, fault: Fault) -> Fault:
-        """Remember the first fault of the workflow's code, and give it back to be raised."""
+        """Remember the first fault of the workflow's code. Returns `fault`, for the caller to raise."""
         self.fault = self.fault or fault
         return fault
 
     def unseen_failures(self) -> list[tuple[str, BaseException]]:
         """The tasks that failed and that nobody awaited, by name."""
-        # `exception()` would count as seeing it.
+        # `exception()` would mark the exception as seen.
         return [(name, task._exception) for name, task in self._failed if task._log_traceback and task._exception]
 
     def unfinished_tasks(self) -> list[str]:
@@ -127,11 +130,11 @@ class DurableLoop(asyncio.AbstractEventLoop):
         return [guard.name for guard in self._alive.values()]
 
     def close(self) -> None:
-        """Drop what is still parked. Nothing that it does on its way out has any effect through the loop."""
+        """Drop all parked tasks. Their last code has no effect through the loop."""
         self._closed = True
         self._ready.clear()
         with self._installed():
-            while self._alive:  # a `finally` may start tasks of its own: they end before they begin
+            while self._alive:  # a `finally` may start tasks: they are dropped before they run
                 for number, guard in list(self._alive.items()):
                     self._alive.pop(number, None)
                     guard.drop()
@@ -217,16 +220,16 @@ class DurableLoop(asyncio.AbstractEventLoop):
         return False
 
     def get_task_factory(self) -> None:
-        """None: there is no factory but the loop's own."""
+        """None: the loop makes all tasks itself."""
 
     def is_running(self) -> bool:
         return True
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Reports of exceptions that nobody awaited. They depend on the garbage collector, so they go nowhere."""
+        """Ignore reports of exceptions that nobody awaited. They depend on the garbage collector."""
 
     async def shutdown_asyncgens(self) -> None:
-        """Nothing to do: dropped generators are not woken."""
+        """Do nothing: dropped generators are never woken."""
 
     # -- inside --
 
@@ -236,12 +239,12 @@ class DurableLoop(asyncio.AbstractEventLoop):
         return self._numbers
 
     def adopt(self, number: int, guard: _Guard) -> None:
-        """Hold a task's code until it ends. asyncio itself keeps only weak references to tasks."""
+        """Keep a task's code until the task ends. asyncio itself keeps only weak references to tasks."""
         self._alive[number] = guard
         self._numbers_of_tasks += 1
 
     def release(self, number: int, error: BaseException | None = None) -> None:
-        """A task's code has ended, by `error` if it raised one. Its task is the one that runs."""
+        """Note that the code of the current task has ended, with `error` if it raised one."""
         guard = self._alive.pop(number, None)
         if error is not None:
             explain_duration(error)
@@ -254,7 +257,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         outer = asyncio._get_running_loop()
         hooks = sys.get_asyncgen_hooks()
         asyncio._set_running_loop(self)
-        # A generator that is dropped unfinished must not be closed by the host's loop, nor by anyone later.
+        # Nobody may close an async generator that is dropped unfinished, neither the host's loop nor later code.
         sys.set_asyncgen_hooks(firstiter=lambda _: None, finalizer=lambda _: None)
         try:
             yield
@@ -277,7 +280,7 @@ class DurableFuture(asyncio.Future[Any]):
 
 
 class DurableTask(asyncio.Task[Any]):
-    """A task that hashes by its number in the loop, and whose code may wait only for what is durable."""
+    """A task that hashes by its number in the loop. Its code may await only the loop's own futures."""
 
     def __init__(
         self,
@@ -286,7 +289,7 @@ class DurableTask(asyncio.Task[Any]):
         name: str | None,
         context: contextvars.Context | None,
     ) -> None:
-        self._number = loop.next_number()  # first: asyncio hashes the task while it builds it
+        self._number = loop.next_number()  # before super().__init__(), in which asyncio hashes the task
         self._log_destroy_pending = False
         guard = _Guard(coro, loop, self._number, name)
         super().__init__(guard, loop=loop, name=name or f"task-{self._number}", context=context)
@@ -312,24 +315,24 @@ class DurableTask(asyncio.Task[Any]):
 
 
 class DurableTimer(asyncio.TimerHandle):
-    """A timer of a durable loop. `key` is its owner's."""
+    """A timer of a durable loop. Its owner sets `key`."""
 
     key: Any = None
 
 
 class _Guard(collections.abc.Coroutine[Any, Any, Any]):
-    """A task's coroutine, watched: it may wait only for the loop's own futures."""
+    """Wraps a task's coroutine and checks that it awaits only the loop's own futures."""
 
     __slots__ = ("_coro", "_loop", "_number", "made_by", "name")
 
     def __init__(self, coro: Coroutine[Any, Any, Any], loop: DurableLoop, number: int, name: str | None) -> None:
         self.name = name or str(getattr(coro, "__qualname__", f"task-{number}"))
-        """What a person knows the task by: its own name, or that of its function."""
+        """The name for messages: the task's own name, or the name of its function."""
         self._coro = coro
         self._loop = loop
         self._number = number
         self.made_by = loop.origin(coro) if loop.origin is not None else None
-        """Where the task was made, if the loop is asked to find out."""
+        """The result of the loop's `origin` for this task: where the task was made. None without `origin`."""
 
     def send(self, value: Any) -> Any:
         try:
@@ -352,14 +355,14 @@ class _Guard(collections.abc.Coroutine[Any, Any, Any]):
         self._coro.close()
 
     def drop(self) -> None:
-        # Each close may run a `finally` up to its next await, which a dead loop never answers.
+        # Each close may run a `finally` up to its next await. A dead loop never answers that await.
         for _ in range(100):
             try:
                 self._coro.close()
             except RuntimeError as error:
                 if "ignored GeneratorExit" not in str(error):
                     return
-            except BaseException:  # noqa: BLE001 - whatever the dropped code raises on its way out concerns nobody
+            except BaseException:  # noqa: BLE001 - errors of dropped code are ignored
                 return
             else:
                 return

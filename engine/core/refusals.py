@@ -1,6 +1,7 @@
-"""What a workflow's loop refuses, and how it knows: by the frames of asyncio that call it, or by what is awaited.
+"""The operations that a workflow's loop refuses. The loop recognises them by the asyncio frames that call it, or by the
+awaited object.
 
-A message says what a replay can't repeat, and what to use instead.
+Each message says what a replay can't repeat, and what to use instead.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CURES = {
 
 
 def foreign(awaited: Any) -> NotDurable:
-    """The fault of awaiting what isn't the loop's own."""
+    """The fault of awaiting an object that doesn't belong to the loop."""
     return NotDurable(
         f"the workflow awaited {_describe(awaited)}, which a replay can't repeat; do it in an activity, or wait for "
         "the outside with a Deferred"
@@ -39,7 +40,7 @@ def _describe(awaited: Any) -> str:
 
 
 def explain_duration(error: BaseException) -> None:
-    """Have the TypeError of asyncio for a timedelta say what to write."""
+    """Reword asyncio's TypeError about a timedelta, so that it says what to write instead."""
     if not isinstance(error, TypeError) or "timedelta" not in str(error):
         return
     frame = error.__traceback__
@@ -54,12 +55,12 @@ def explain_duration(error: BaseException) -> None:
 
 
 def is_of_anyio(callback: object) -> bool:
-    """Whether anyio made a callback."""
+    """Whether the callback belongs to anyio."""
     return str(getattr(callback, "__module__", "")).startswith("anyio.")
 
 
 def walks_a_set_of_coroutines(frame: Any) -> bool:
-    """Whether as_completed, which walks a set of bare coroutines, makes a task of one."""
+    """Whether this frame belongs to `asyncio.as_completed`, which makes tasks by walking a set of bare coroutines."""
     # as_completed -> (set comprehension, or __init__ of its iterator) -> ensure_future -> create_task
     for _ in range(4):
         if frame is None or frame.f_globals.get("__name__") != "asyncio.tasks":
@@ -82,7 +83,7 @@ def is_asked_by_all_tasks(frame: Any) -> bool:
 
 def waits_on_strangers(frame: Any, loop: asyncio.AbstractEventLoop, ordered: tuple[type, ...]) -> NotDurable | None:
     """The fault of asyncio.wait over futures that aren't `ordered`, if `frame` is in it."""
-    # wait -> _wait, which asks for a future first of all
+    # wait -> _wait, which asks for a future before anything else
     if frame.f_code.co_name != "_wait" or frame.f_globals.get("__name__") != "asyncio.tasks":
         return None
     waited: set[asyncio.Future[Any]] = frame.f_locals["fs"]

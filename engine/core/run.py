@@ -1,12 +1,13 @@
-"""One execution's code in memory: events go in, what it waits for and its outcome come out.
+"""One execution's code in memory. Events go in; open steps and the outcome come out.
 
 Rules:
-1. No I/O, no clock, no store, no randomness that isn't seeded by the execution.
-2. Events are applied one at a time, and the loop runs until it is idle after each: live as in replay.
-3. An event must answer a step that the code waits for now, asked with the same digest. Otherwise the code has
-   changed: NonDeterminism. Nothing is guessed.
-4. Values are decoded from what is stored before the code sees them, live as in replay.
-5. A Fault (of the deployment) ends the run without an outcome; only the workflow's own end makes an outcome.
+1. A run uses no I/O, no clock and no store. All randomness is seeded by the execution.
+2. Events are applied one at a time. After each event, the loop runs until it is idle. Live runs and replays do the
+   same.
+3. An event must resolve a step that the code waits for now, with the same digest. Otherwise the code has changed, and
+   the run raises NonDeterminism. The engine never guesses.
+4. The code sees only values that were decoded from their stored text, live and in replay.
+5. A Fault of the deployment ends the run without an outcome. Only the end of the workflow makes an outcome.
 """
 
 from __future__ import annotations
@@ -40,12 +41,15 @@ from engine.values.outcome import Outcome
 
 
 class Run:
-    """A workflow's code, brought to where its events left it.
+    """A workflow's code, run up to its last event.
 
-    `payload` is JSON text. `started_at` is the time at which the code sees itself begin. `ancestors` are the executions
-    that started this one, directly or not. `run` tells this run from a purged one of the same id, so that the children
-    of the two are different executions. `flags` are the logic flags that the execution carries. `history` are the
-    events that a replay will apply before any others. `has_begun`: a driver has let the run go before.
+    payload: the payload as JSON text.
+    started_at: the time that the code sees at its beginning.
+    ancestors: the executions that started this one, directly or through others.
+    run: tells this run from a purged one with the same execution id, so that the two have different children.
+    flags: the logic flags that the execution carries.
+    history: the events that the replay will apply first.
+    has_begun: whether an earlier driver has let go of this run.
     """
 
     def __init__(
@@ -64,13 +68,13 @@ class Run:
         self.execution_id = execution_id
         self.patches = Patches(history, has_begun)
         self.context = Context(workflow, execution_id, started_at, ancestors, run, frozenset(flags), self.patches)
-        """What the code calls."""
+        """The functions that the code calls."""
         self.steps = self.context.steps
-        """What the code waits for now."""
+        """The steps that the code waits for now."""
         self.taken: set[str] = set()
-        """Inbox documents whose values channels have given out."""
+        """The ids of inbox documents whose values the code has received from channels."""
         self.ended_at: int | None = None
-        """How many events there were when the code ended, or when an interrupt reached it."""
+        """The number of events when the code ended, or when an interrupt reached it. None before."""
         self._payload = payload
         self._loop = self.context.loop
         self._wind_up = self.context.wind_up
@@ -125,7 +129,7 @@ class Run:
         self._run_until_idle()
 
     def apply(self, event: Event) -> None:
-        """Let one event happen, and run the code until it waits again. Raises a Fault."""
+        """Apply one event, and run the code until it waits again. Raises a Fault."""
         self.context.turn += 1
         self._loop.now = max(self._loop.now, event.at.timestamp())
         match event:
@@ -168,7 +172,7 @@ class Run:
         return new
 
     def take_commands(self) -> list[Command]:
-        """What the code asked for since the last call."""
+        """The commands that follow from the code's requests since the last call."""
         return self.steps.take_commands()
 
     def take_log(self) -> list[LogLine]:
@@ -176,7 +180,7 @@ class Run:
         return self.context.take_log()
 
     def open_steps(self) -> list[Step]:
-        """What the code waits for now."""
+        """The steps that the code waits for now."""
         return self.steps.all()
 
     def is_open(self, kind: StepKind, step: str) -> bool:
@@ -184,16 +188,16 @@ class Run:
         return step in self.steps.of_kind(kind)
 
     def leftovers(self) -> tuple[str, ...]:
-        """What the code has left behind, once it has ended."""
+        """The leftovers of the code, once it has ended."""
         return leftovers(self._loop, self.open_steps())
 
     def close(self) -> None:
-        """Drop the code. Nothing that it does on its way out is seen."""
+        """Drop the code. Its last actions have no effect."""
         self._loop.close()
 
     @property
     def held(self) -> BaseException | None:
-        """The error of the code for which the execution is held."""
+        """The error of the code that holds the execution, or None."""
         return self._wind_up.held
 
     @property
@@ -243,7 +247,8 @@ class Run:
             )
 
     def _expected(self, kind: StepKind, event: StepResolved | AttemptFailed | StepHeld | Begun) -> Step:
-        """The open step that an event names. The step keeps the digest under which it was recorded first."""
+        """The open step that an event names. The step takes the digest under which it was first recorded. Raises
+        NonDeterminism if there is no such step, or if its input differs."""
         step: Step | None = self.steps.of_kind(kind).get(event.step)
         if step is not None and step.digest == event.digest:
             return step

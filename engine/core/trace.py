@@ -1,9 +1,9 @@
-"""What a replay tells of each step: when the code asked for it, from which line, and what became of it.
+"""A replay's record of each step: when the code asked for the step, from which line, and how the step closed.
 
 Rules:
-1. A trace is made by a replay alone. Nothing of it is stored, and a live run pays nothing for it.
-2. A line is where the author's code stood as it asked. The lines of the engine and of the standard library are left
-   out. For a task of its own, the lines that made the task follow.
+1. Only a replay makes a trace. Nothing of a trace is stored, and a live run pays nothing for it.
+2. The lines show where the author's code was when it asked. Lines of the engine and of the standard library are left
+   out. In a task that the author made, the lines that made the task follow.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from engine.core.steps import Step
 from engine.values.events import Event, StepKind
 
 MAX_LINES = 20
-"""Lines of one stack that are kept, the innermost first."""
+"""The most lines of one stack, the innermost first."""
 
 _ENGINE = __file__.removesuffix("trace.py").rstrip("/\\").removesuffix("core")
 _STANDARD = sysconfig.get_paths()["stdlib"]
 _EDGES = {loop.__file__, wind_up.__file__}
-"""Below these files stands whoever drives the code."""
+"""The files at the edge of a stack: frames beyond them belong to the driver."""
 
 
 Place = tuple[str, int, str]
@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Asked:
-    """A step as the code asked for it.
+    """A step that the code asked for.
 
     turn, at: the number of the event after which the code asked, and the time that the code saw.
     lines: the stack of the author's code, the innermost line first.
@@ -65,7 +65,7 @@ class Asked:
 
 
 class Trace:
-    """A run in replay that keeps a trace. `run` is the run: apply events through the trace only."""
+    """A run in replay with a trace. Apply events to `run` only through the trace."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -91,12 +91,12 @@ class Trace:
                 self.run.apply(event)
 
     def step_opened(self, step: Step) -> None:
-        """The code asked for a step."""
+        """Note that the code asked for a step."""
         self._open[step.key] = len(self._asked)
         self._asked.append(Asked(step.kind, step.id, self.run.turn, self.run.now, _lines(), step))
 
     def step_closed(self, step: Step, how: Literal["resolved", "dropped"]) -> None:
-        """An event resolved a step, or the code dropped it."""
+        """Note that an event resolved a step, or that the code dropped it."""
         number = self._open.pop(step.key, None)
         if number is not None:
             self._asked[number] = replace(self._asked[number], ended=self.run.turn, how=how)
@@ -104,7 +104,7 @@ class Trace:
 
 @contextmanager
 def _origins() -> Iterator[None]:
-    """Have each coroutine remember the lines that made it."""
+    """Let each coroutine remember the lines that made it."""
     before = sys.get_coroutine_origin_tracking_depth()
     sys.set_coroutine_origin_tracking_depth(MAX_LINES)
     try:
@@ -114,8 +114,8 @@ def _origins() -> Iterator[None]:
 
 
 def _lines(coroutine: Any = None) -> tuple[Line, ...]:
-    """The stack of the code that runs now, up to its task, and then the one that made the task. For a task that is
-    being made of `coroutine`: where that was made, if it knows."""
+    """The stack of the code that runs now, up to its task, and then the stack that made the task. With `coroutine`, a
+    task is being made from it: then the stack begins where the coroutine was made, if it knows that."""
     frame, places = sys._getframe(1), list[Place]()
     while frame is not None and not _is_edge(frame):
         places.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
@@ -145,6 +145,6 @@ def _is_of_the_author(file: str) -> bool:
 
 @functools.cache
 def _short(file: str) -> str:
-    """A file's path from the folder that modules are imported from."""
+    """A file's path, relative to the folder from which Python imports it."""
     folders = [f"{folder}/" for folder in sys.path if folder and file.startswith(f"{folder}/")]
     return file.removeprefix(max(folders, key=len, default=""))

@@ -4,12 +4,12 @@ Rules:
 1. Compensations run if the workflow failed or was interrupted, the newest first. Finalizers run after them, the oldest
    first, however the workflow ended.
 2. A compensation or finalizer that fails is recorded with the outcome. The others still run.
-3. An interrupt that comes after the code ended well undoes the end: the compensations run after all.
-4. The code is cancelled once, by the first of two reasons to end. The second one only changes the outcome.
-5. The outcome is what each finalizer was told last. Those that were told another one are told again.
-6. A restart ends the run, not the execution. An interrupt goes before it: the execution then ends as interrupted.
-7. A mistake of the code itself (TypeError, KeyError) holds an execution whose workflow has `suspend_on_failure`. It
-   doesn't wind up, unless it is interrupted.
+3. An interrupt may arrive after the code has ended well. Then the compensations run after all.
+4. An interrupt and the time limit cancel the code only once. The second of them only changes the outcome.
+5. Each finalizer knows the final outcome. If the outcome changes after a finalizer ran, the finalizer runs again.
+6. A restart ends the run, not the execution. An interrupt wins over a restart: the execution ends as interrupted.
+7. With `suspend_on_failure`, a mistake of the code itself (TypeError, KeyError) holds the execution. The execution then
+   winds up only if it is interrupted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.values.outcome import Outcome, OutcomeKind
 
 
 class Restart(BaseException):
-    """Ends the workflow's own code: the execution begins again, with this payload (JSON text)."""
+    """Ends the workflow's own code. The execution begins again with `payload`, a JSON text."""
 
     def __init__(self, payload: str) -> None:
         super().__init__(payload)
@@ -46,7 +46,7 @@ class WindUp:
         self.interrupted = False
         self._reason = "the execution was interrupted"
         self.cause: BaseException | None = None
-        """What the workflow failed with, or was interrupted by, while it winds up."""
+        """The error with which the workflow failed or was interrupted, for its compensations and finalizers."""
         self._workflow = workflow
         self._loop = loop
         self._has_endings = LogicFlag.ENDINGS in flags
@@ -56,7 +56,7 @@ class WindUp:
         self._compensations: list[tuple[str, Callable[[], Awaitable[Any]]]] = []
         self._finalizers: list[Callable[[Outcome], Awaitable[Any]]] = []
         self._heard: dict[int, OutcomeKind] = {}
-        """What each finalizer was told last, by its place in the list."""
+        """The last outcome that each finalizer was given, by the finalizer's place in the list."""
         self._errors: list[ErrorRecord] = []
         self._out_of_time: TimeoutError | None = None
         self.undone: list[str] = []
@@ -82,7 +82,7 @@ class WindUp:
 
     @property
     def held(self) -> BaseException | None:
-        """The error of the workflow's own code for which the execution is held, instead of failing."""
+        """The error of the workflow's own code that holds the execution instead of failing it, or None."""
         main = self._main
         if main is None or not main.done() or self.interrupted or self._out_of_time is not None or main.cancelled():
             return None
@@ -90,15 +90,16 @@ class WindUp:
         return error if self._workflow.options.suspend_on_failure and _is_mistake(error) else None
 
     def compensate(self, name: str, undo: Callable[[], Awaitable[Any]]) -> None:
-        """Have `undo`, which has this name, run if the workflow fails or is interrupted."""
+        """Register `undo` under `name`. It runs if the workflow fails or is interrupted."""
         self._compensations.append((name, undo))
 
     def finalize(self, last: Callable[[Outcome], Awaitable[Any]]) -> None:
-        """Have `last` run at the very end."""
+        """Register `last` to run at the very end."""
         self._finalizers.append(last)
 
     def restart(self, payload: str) -> NoReturn:
-        """End the workflow's own code, and have it begin again. Raises RuntimeError where that would lose something."""
+        """End the workflow's own code, so that it begins again. Raises RuntimeError in another task than the workflow's
+        own, and if compensations or finalizers would be lost."""
         if asyncio.current_task(self._loop) is not self._main:
             raise RuntimeError("restart() belongs into the workflow's own code: no task of it can restart the workflow")
         if self._compensations or self._finalizers:
@@ -115,11 +116,11 @@ class WindUp:
         self.outcome = None
         assert self._main is not None
         if self._task is not None and self._task.done():
-            self._task = None  # it had ended well: now there is something to undo
+            self._task = None  # the code had ended well: its steps are undone now
         self._cancel(self._main, self._reason)
 
     def proceed(self) -> None:
-        """Wind up as far as possible, now that the loop is idle. Sets the outcome once everything has ended."""
+        """Wind up as far as possible while the loop is idle. Sets the outcome once everything has ended."""
         assert self._main is not None
         if not self._main.done() or self.outcome is not None or self.held is not None:
             return
@@ -143,7 +144,7 @@ class WindUp:
             main.cancel(reason)
 
     async def _wind_up(self, main: asyncio.Task[Any]) -> None:
-        while self._has_more(ended := self._end(main)):  # each time anew: an interrupt may come in between
+        while self._has_more(ended := self._end(main)):  # look again each time: an interrupt may have come
             if self._compensations and ended.kind != "completed":
                 name, undo = self._compensations.pop()
                 self.undone.append(name)
@@ -158,7 +159,7 @@ class WindUp:
         return undoes or self._next_to_tell(ended) is not None
 
     def _next_to_tell(self, ended: Outcome) -> int | None:
-        """The first finalizer that doesn't know this outcome."""
+        """The place of the first finalizer that doesn't know this outcome yet, or None."""
         for place in range(len(self._finalizers)):
             heard = self._heard.get(place)
             if heard is None or (self._has_endings and heard != ended.kind):
@@ -174,7 +175,8 @@ class WindUp:
             self._errors.append(record(error))
 
     async def _perform(self, work: Callable[[], Awaitable[Any]]) -> BaseException | None:
-        """Do the work. An error is returned: a GeneratorExit that is raised would close whatever awaits it."""
+        """Do the work. An error is returned instead of raised, because a raised GeneratorExit would close the awaiting
+        code."""
         try:
             await work()
         except asyncio.CancelledError:
@@ -211,7 +213,7 @@ class WindUp:
 
 
 def _is_mistake(error: BaseException | None) -> bool:
-    """Whether an error is one of the code itself. A failure, an activity's error, a timeout are answers."""
+    """Whether an error is a mistake of the code itself. A Failure, an activity's error and a timeout are answers."""
     if isinstance(error, BaseExceptionGroup):
         return any(_is_mistake(one) for one in error.exceptions)
     return isinstance(error, Exception) and not isinstance(error, Failure | ActivityError | TimeoutError)

@@ -1,6 +1,6 @@
-"""Driving: a process at work on executions. The worker claims, a drive runs the core and records, activities and
-children run beside it.
+"""Driving: how a process works on executions. The worker claims them. A drive runs the core and records events.
+Activities and children run beside the drive.
 
-It stands on `core` and `store`, and brings them together. It must not know who calls it: no HTTP, no triggers, no
-client.
+This package imports `core` and `store`, and brings them together. It must not know its callers: no HTTP, no triggers,
+no client.
 """

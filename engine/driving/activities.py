@@ -1,8 +1,8 @@
-"""The activities of one execution while it is driven: those that wait for a place or for their next attempt, and those
-that run, as tasks beside the driver's flow of control.
+"""The activities of one execution while it is driven. Some wait for a place or for their next attempt. The others run,
+as tasks beside the driver's flow of control.
 
-A task only reports: what ended is taken from `next_ended`. A step that was dropped, or is no longer open when its turn
-comes, leaves no trace.
+A task only reports its end, and the driver takes it with `next_ended`. A step leaves no trace if it was dropped, or if
+it is no longer open when its turn comes.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Activities:
 
     @property
     def are_running(self) -> bool:
-        """Whether any has begun, and its end wasn't taken yet."""
+        """Whether there is an attempt whose end the driver has not taken yet. It may still wait for a thread."""
         return bool(self._running)
 
     @property
     def have_begun(self) -> bool:
-        """Whether any runs. Others may still wait for a thread."""
+        """Whether any activity really runs, and doesn't only wait for a thread."""
         return any(begun.is_set() for begun in self._begun.values())
 
     @property
@@ -56,17 +56,17 @@ class Activities:
         return min((step.retry_at for step in self._later.values() if step.retry_at is not None), default=None)
 
     def add(self, step: ActivityStep) -> None:
-        """A step whose next attempt is to be made: at `retry_at`, or as soon as there is a place."""
+        """Add a step whose next attempt is to be made, at `retry_at` or as soon as there is a place."""
         (self._waiting if step.retry_at is None else self._later)[step.id] = step
 
     def drop(self, step: ActivityStep) -> None:
-        """A step that the workflow gave up: what runs of it is cancelled."""
+        """Forget a step that the workflow gave up, and cancel its attempt."""
         self._waiting.pop(step.id, None)
         self._later.pop(step.id, None)
         self._stop(step.id)
 
     def recall(self) -> None:
-        """Give up what waits for a thread: it can be begun elsewhere."""
+        """Give up the attempts that still wait for a thread. Another process can begin them."""
         for id in [id for id, begun in self._begun.items() if not begun.is_set()]:
             self._stop(id)
 
@@ -76,12 +76,12 @@ class Activities:
             task.cancel()
 
     def wake(self, now: datetime) -> None:
-        """Move to those that wait for a place what is due by now."""
+        """Let the steps whose retry is due now wait for a place."""
         for step in [s for s in self._later.values() if s.retry_at is not None and s.retry_at <= now]:
             self._waiting[step.id] = self._later.pop(step.id)
 
     def start(self, open: Mapping[str, ActivityStep]) -> None:
-        """Begin those that wait and are still open, as far as there are places."""
+        """Begin the waiting steps that are still open, as many as there are places."""
         while self._waiting and len(self._running) < self._limit:
             step = self._waiting.pop(next(iter(self._waiting)))
             if open.get(step.id) is step:
@@ -90,7 +90,7 @@ class Activities:
                 task.add_done_callback(functools.partial(self._report, step))
 
     def next_ended(self) -> tuple[ActivityStep, AttemptResult] | None:
-        """One that ended, in the order of their ends."""
+        """The next attempt that has ended, in the order in which they ended. None if there is none."""
         if not self._ended:
             return None
         step, ended = self._ended.popleft()
@@ -99,7 +99,7 @@ class Activities:
         return step, ended
 
     def cancel(self) -> None:
-        """Cancel all that run, without a trace."""
+        """Cancel all running attempts. They leave no trace."""
         for task in self._running.values():
             task.cancel()
         self._running.clear()
@@ -111,8 +111,8 @@ class Activities:
         return await run_attempt(step, info, self._resources.clock, self._resources.threads, begun)
 
     def _report(self, step: ActivityStep, task: asyncio.Task[AttemptResult]) -> None:
-        """Take in how a task ended, whichever way that was. An activity can end its task by itself: by CancelledError,
-        or by a GeneratorExit, which passes through every `except` on its way."""
+        """Take in how a task ended. An activity can also end its task by CancelledError, or by a GeneratorExit, which
+        no `except` on the way catches."""
         if self._running.get(step.id) is not task:
             return  # the driver gave the step up
         if task.cancelled():

@@ -1,9 +1,9 @@
 """One attempt of one activity, on the host's loop or in a thread.
 
 Rules:
-1. Whatever the activity does, raises or returns becomes an AttemptResult. The driver never sees an exception of it.
-2. An attempt that is cancelled from outside (the lease is lost, the host stops) leaves no trace: it isn't a failure.
-3. An attempt that outlasts its timeout is cancelled, counts as failed, and isn't waited for.
+1. Every result and every exception of the activity becomes an AttemptResult.
+2. An attempt that is cancelled from outside (the lease is lost, the host stops) leaves no trace, and is no failure.
+3. An attempt that outlasts its timeout is cancelled and counts as failed. Nobody waits for its end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.ground.clock import Clock
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """How an attempt ended: `value` is the result's JSON text."""
+    """How an attempt ended. `value` is the JSON text of the result."""
 
     value: str | None = None
     error: BaseException | None = None
@@ -32,8 +32,8 @@ class AttemptResult:
 async def run_attempt(
     step: ActivityStep, info: ActivityInfo, clock: Clock, threads: concurrent.futures.Executor, begun: asyncio.Event
 ) -> AttemptResult:
-    """Run the activity once. `begun` is set when it has a thread, or needs none. Raises CancelledError only if this
-    task itself is cancelled."""
+    """Run the activity once. `begun` is set once the activity has a thread, or needs none. Raises CancelledError only
+    if this task itself is cancelled."""
     with telemetry.attempt(step.activity.name, info.execution_id, info.step, info.attempt) as marks:
         ended = await _run_in_time(step, info, clock, threads, begun)
         if ended.error is not None:
@@ -52,7 +52,7 @@ async def _run_in_time(
     task.add_done_callback(lambda _: begun.set())
     task.add_done_callback(lambda _: done.set())
     try:
-        await begun.wait()  # the time that a sync activity waits for a thread isn't its own
+        await begun.wait()  # the wait for a thread doesn't count against the timeout
         await clock.wait(done, timeout.total_seconds())
     finally:
         if not task.done():
@@ -79,7 +79,7 @@ async def _run(
                 loop.call_soon_threadsafe(begun.set)
                 try:
                     return context.run(function, *args, **kwargs)
-                except StopIteration as error:  # a future can't carry it: the attempt would never end
+                except StopIteration as error:  # a future can't hold it: the attempt would never end
                     raise RuntimeError("the activity raised StopIteration") from error
 
             result = await loop.run_in_executor(threads, call)

@@ -1,13 +1,15 @@
-"""Parents and children: what crosses from one execution's partition to another's.
+"""Parents and children: the writes from one execution's partition to another's.
 
 Rules:
-1. A child is created before its parent records that it has begun, and creating it again finds it: at least once, one
-   child.
-2. A finished child owes its exit to every parent that waits. Until they have it, it keeps a `dueAt`: its own exec
-   document is the outbox. The exit is created in the parent's partition: delivering it again changes nothing.
-3. A child that runs already, or has ended, is attached to. Only the parent that created it interrupts it.
-4. Who attaches writes its wait first, and then looks whether that closes a circle (`circles.py`). If it does, the wait
-   is taken back. A parent that gives a wait up takes it back as well: `parents` holds those that wait.
+1. A child is created before its parent records that it has begun. Creating the child again finds the existing one. So
+   the creation may be repeated, and there is still only one child.
+2. A finished child owes its exit to every parent that waits. The child's own exec document is the outbox: it keeps a
+   `dueAt` until all parents have the exit. The exit is created in the parent's partition, so that a second delivery
+   changes nothing.
+3. A parent attaches to a child that runs already or has ended. Only the parent that created the child interrupts it.
+4. A parent that attaches first writes its wait, and then looks whether the wait closes a circle (`circles.py`). If it
+   does, the parent takes the wait back. A parent that gives up a wait takes it back as well. So `parents` holds exactly
+   those that wait.
 """
 
 from __future__ import annotations
@@ -60,8 +62,9 @@ def new_execution(
 async def begin_child(
     store: Store, clock: Clock, settings: Settings, parent: Execution, step: ChildStep
 ) -> InboxItem | None:
-    """Create the child that a step asks for, or attach to it. Returns its exit if it has ended already, and the id of
-    one that isn't waited for. Raises MissingDocument if the result of one that has ended is gone, StoreError."""
+    """Create the child that a step asks for, or attach to it. Returns the item that resolves the step, if there is one
+    already: the exit of a child that has ended, the refusal of a circle, or the id of a child that the step doesn't
+    wait for. Raises MissingDocument if a child has ended but its result is gone, and StoreError."""
     now = clock.now()
     execution, input = new_execution(step, parent, now, settings)
     waiting = Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id)
@@ -71,14 +74,14 @@ async def begin_child(
             return None if step.waits else _started(step, parent, now)
         if not step.waits:
             return _started(step, parent, now)
-        with contextlib.suppress(Conflict, Missing):  # it has changed, or was purged: then it is created
+        with contextlib.suppress(Conflict, Missing):  # the child has changed, or was purged: try again
             child = await store.read(step.execution_id)
             if child.is_complete:
                 return await _exit(store, clock, child, waiting)
             if waiting not in child.parents:
                 child = await store.replace(transitions.attach(waiting, now).apply(child))
             if child.creator == parent.execution_id:
-                return None  # it was created here, by a driver before: who creates a child closes no circle
+                return None  # an earlier driver created it for this parent: creating a child closes no circle
             circle = await find_circle(store, parent, child)
             if not circle:
                 return None
@@ -89,9 +92,9 @@ async def begin_child(
 async def drop_child(
     store: Store, clock: Clock, settings: Settings, parent: Execution, step: ChildStep, interrupts: bool
 ) -> None:
-    """Take back the wait of a parent for its child. `interrupts`: and interrupt the child, if this parent created it.
-    One that isn't there is created as terminated, if it is the step's own: a driver that stood still as it was about to
-    create it finds it over. Raises StoreError."""
+    """Take back the wait of a parent for its child. With `interrupts`, also interrupt the child, if this parent created
+    it. A child that doesn't exist is created as terminated, if it is the step's own. So an earlier driver that stood
+    still just before it created the child finds the child ended. Raises StoreError."""
     waiting = Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id)
     while True:
         with contextlib.suppress(Missing):
@@ -121,11 +124,12 @@ async def _detach(store: Store, clock: Clock, execution_id: str, waiting: Parent
 
 
 async def notify_parents(store: Store, clock: Clock, child: Execution) -> list[Execution]:
-    """Deliver a finished child's exit to all that wait for it, and settle its debt. Returns the parents as they stand
-    now. Raises MissingDocument if its result is gone, DecodingError if it can't be read, StoreError."""
+    """Deliver a finished child's exit to every parent that waits for it, and record that this is done. Returns the
+    parents as they now stand. Raises MissingDocument if the child's result is gone, DecodingError if the result can't
+    be read, and StoreError."""
     parents = []
     for parent in child.parents:
-        with contextlib.suppress(Taken, Conflict, Missing):  # it has the exit already, has ended, or was purged
+        with contextlib.suppress(Taken, Conflict, Missing):  # the parent has the exit already, has ended, or was purged
             parents.append(await store.signal(await _exit(store, clock, child, parent), clock.now()))
     with contextlib.suppress(Conflict, Missing):  # another process has notified them
         await store.replace(transitions.mark_as_notified(clock.now()).apply(child))

@@ -1,14 +1,14 @@
-"""The children of one execution while it is driven: what has to cross to their partitions, as tasks beside the driver's
-flow of control.
+"""The children of one execution while it is driven. Writes to the children's partitions run as tasks beside the
+driver's flow of control.
 
-1. A child that is dropped is interrupted once the event that dropped it is recorded, and it has been created. Its end
-   would else be there before its cause, for a driver that takes over.
-2. A child that this driver has not begun may be under way from one before it that stands still: it is dropped as well,
-   unless there was none before it.
-3. A child that another step still waits for isn't interrupted, nor one that a step asked for to live on: whoever takes
-   over goes through all that was dropped again, in the light of all that was asked for.
-4. What fails is kept in `error`, for the driver to raise. So is a child that no app runs: its parent would wait for
-   ever without a word.
+1. A dropped child is interrupted only after the event that dropped it is recorded, and after the child has been
+   created. Otherwise a driver that takes over could find the child's end without the event that caused it.
+2. An earlier driver that stands still may be about to create a child that this driver has not begun. So such a child is
+   dropped as well, unless this driver is the first.
+3. A child isn't interrupted if another step still waits for it, or if a step asked for it as an abandoned child. A
+   driver that takes over goes through all dropped children again, and compares them with all that the code asked for.
+4. An error is kept in `error`, and the driver raises it. A child that no app runs counts as an error: its parent would
+   otherwise wait for ever, and nothing would say why.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from engine.store.documents import InboxItem
 
 
 class Children:
-    """The children of the execution that `claim` holds. The exit of a child that has ended already goes into `exits`.
-    `changed` is set when something has crossed."""
+    """The children of the execution that `claim` holds. The exit of a child that had already ended goes into `exits`.
+    `changed` is set when a child has been begun or dropped, and on an error."""
 
     def __init__(
         self,
@@ -40,7 +40,8 @@ class Children:
         self._parent = claim.execution
         self._is_first = claim.is_fresh
         self.exits: dict[str, InboxItem] = {}
-        """How children had ended that this driver wanted to begin, by step. For the driver to read."""
+        """By step, the exits of children that had already ended when this driver wanted to begin them. The driver reads
+        them."""
         self._changed = changed
         self._asked_for: set[str] = set()
         """Steps for which this driver has begun to create a child."""
@@ -48,11 +49,11 @@ class Children:
         self._crossing: dict[str, asyncio.Task[None]] = {}
         self._begun: deque[ChildStep] = deque()
         self._dropped: list[tuple[ChildStep, bool]] = []
-        """Each with whether it is to be interrupted."""
+        """The steps that were dropped, each with whether its child is to be interrupted."""
 
     @property
     def are_crossing(self) -> bool:
-        """Whether any is being begun or interrupted, or is to be interrupted."""
+        """Whether any child is being begun or dropped, or waits to be dropped."""
         return bool(self._crossing or self._dropped)
 
     @property
@@ -61,11 +62,11 @@ class Children:
         return not (self._waiting or self._dropped or self._crossing or self._begun)
 
     def add(self, step: ChildStep) -> None:
-        """A child that is to be begun."""
+        """Note a child to begin."""
         self._waiting[step.id] = step
 
     def begin(self, open: Mapping[str, ChildStep]) -> None:
-        """Begin those that wait and are still open."""
+        """Begin the children that were added and that the code still waits for."""
         for step in self._waiting.values():
             if open.get(step.id) is not step:
                 continue
@@ -78,11 +79,11 @@ class Children:
         self._waiting.clear()
 
     def next_begun(self) -> ChildStep | None:
-        """One that has begun and is waited for."""
+        """The next child that has begun and that its parent waits for, or None."""
         return self._begun.popleft() if self._begun else None
 
     def drop(self, step: ChildStep, open: Mapping[str, ChildStep], outlives: bool) -> None:
-        """A child that the workflow gave up and that has not ended. The wait for it is to be taken back. It is to be
+        """Note that the workflow gave up a child that has not ended. The parent's wait is then taken back. The child is
         interrupted, unless another step waits for it or it `outlives` its parent."""
         self._waiting.pop(step.id, None)
         if self._is_first and step.id not in self._asked_for:
@@ -93,14 +94,15 @@ class Children:
             self._dropped.append((step, interrupts))
 
     def interrupt_dropped(self) -> None:
-        """Interrupt those that were dropped, now that the events that dropped them are recorded."""
+        """Take back the waits of dropped children and interrupt these children, now that the events that dropped them
+        are recorded."""
         for step, interrupts in self._dropped:
             drop = self._drop(step, interrupts, self._crossing.get(step.id))
             self._crossing[f"{step.id} dropped"] = asyncio.create_task(drop)
         self._dropped.clear()
 
     def cancel(self) -> None:
-        """Stop. Whoever drives next begins and interrupts again what has to be."""
+        """Stop. The next driver begins and interrupts children again where that is needed."""
         for task in self._crossing.values():
             task.cancel()
 

@@ -1,14 +1,14 @@
-"""Circles of executions that wait for each other: found by whoever adds the wait that closes one.
+"""Circles of executions that wait for each other. The parent that adds the closing wait finds the circle.
 
-Who waits for an execution stands in its `parents`. So a circle is found by going from the one that is about to wait to
-those that wait for it, to those that wait for these, and so on: it is closed if the child is among them.
+The `parents` of an execution name the executions that wait for it. The search starts at the parent that is about to
+wait. It follows `parents` from there, again and again. If it reaches the child, the new wait closes a circle.
 
 Rules:
-1. A wait is written before its writer looks for a circle. Of the waits that make up a circle one is written last. Its
-   writer finds all the others. If two are written at the same moment, both of their writers may find the circle.
-2. What is looked at is confirmed by a write under its etag, because a read may be older than the other's wait. A wait
-   that is written later finds, by rule 1, the one that was written before it.
-3. An execution that has ended waits for nobody, nor does a run that was purged.
+1. A parent writes its wait before it looks for a circle. One of the waits of a circle is written last, and its writer
+   finds all the others. If two waits are written at the same moment, both writers may find the circle.
+2. A read may be older than another parent's wait. So each execution on the way is confirmed by a write under its etag.
+   A wait that is written after this confirmation finds, by rule 1, the waits that were written before it.
+3. An execution that has ended waits for nobody. A run that was purged waits for nobody either.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from engine.store.documents import Execution
 
 
 async def find_circle(store: Store, parent: Execution, child: Execution) -> tuple[str, ...]:
-    """The executions of the circle that `parent` closes by waiting for `child`, from the parent round to the parent,
-    each as "workflow id". Empty: there is none. Raises StoreError."""
+    """The circle that `parent` closes by waiting for `child`: its executions in order, each as "workflow id", with the
+    parent first and last. Empty if there is no circle. Raises StoreError."""
     came: dict[str, str | None] = {parent.execution_id: None}
     names = {child.execution_id: child.workflow}
     left = [(parent.execution_id, parent.run_id)]
@@ -42,7 +42,7 @@ async def find_circle(store: Store, parent: Execution, child: Execution) -> tupl
 
 
 async def _confirmed(store: Store, execution_id: str) -> Execution | None:
-    """The running execution as it stands now. None if there is none."""
+    """The execution as it stands now. None if it isn't running, is missing or can't be read."""
     while True:
         with contextlib.suppress(Conflict):
             try:
@@ -53,7 +53,7 @@ async def _confirmed(store: Store, execution_id: str) -> Execution | None:
 
 
 def _around(last: str, child: str, came: dict[str, str | None], names: dict[str, str]) -> tuple[str, ...]:
-    """The parent waits for the child, which waits for `last`, and so on back to the parent."""
+    """The path of the waits: the parent waits for the child, the child for `last`, and so on back to the parent."""
     path, at = [child, last], came[last]
     while at is not None:
         path.append(at)

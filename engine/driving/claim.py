@@ -1,4 +1,4 @@
-"""The claim: a driver has taken an execution, and this is what it knows about the moment when it did."""
+"""The claim: what a driver knows about the moment when it took an execution."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ class Claim:
     execution: Execution
     """The exec document that the claim wrote."""
     is_fresh: bool
-    """Whether nothing had happened to the execution before: there is nothing to load, and no earlier driver."""
+    """Whether nothing had happened to the execution before. Then there is nothing to load, and no earlier driver."""
     is_takeover: bool
-    """Whether the driver before this one did not let go: it may still be writing, so the log must be sealed."""
+    """Whether the driver before this one did not let go. It may still be writing, so the log must be sealed."""

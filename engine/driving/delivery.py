@@ -1,10 +1,10 @@
-"""Delivery: which event happens to a workflow's code next, of all that has come for it.
+"""Delivery: chooses the next event for a workflow's code among everything that has arrived for it.
 
 Rules:
-1. An interrupt goes before everything else. Once the code has ended, nothing else is delivered.
-2. Only what the code waits for now becomes an event. A late result of a step that the code gave up is dropped.
-3. One pass over what the code waits for serves many events. So the time for each event doesn't grow with the inbox, the
-   children and the timers.
+1. An interrupt goes before everything else. Once the code has ended, nothing but an interrupt is delivered.
+2. Only a result that the code waits for now becomes an event. A late result of a step that the code gave up is dropped.
+3. One pass over the open steps serves many events. So the time for each event doesn't grow with the number of inbox
+   items, children and timers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Delivery:
         self._pass: Iterator[Event] = iter(())
 
     def next_event(self) -> Event | None:
-        """The event that happens next at the present time; None if nothing has come."""
+        """The next event at the present time, or None if nothing has arrived."""
         run, at = self._run, self._at()
         if self._lease.execution.interrupted and not run.interrupted:
             return Interrupted(at, reason=self._lease.execution.interrupt_reason)
@@ -56,14 +56,15 @@ class Delivery:
         return event
 
     def cause_to_stop(self) -> ErrorRecord | None:
-        """What the first held step failed with that the workflow still waits for."""
+        """The error of the first held step that the workflow still waits for, or None."""
         return next((error for step, error in self._held if self._run.is_open("activity", step.id)), None)
 
     def _at(self) -> datetime:
         return max(self._resources.clock.now(), self._run.now)
 
     def _matches(self) -> Iterator[Event]:
-        """One pass. The code runs between two events: each is made only if the code waits for its step still."""
+        """One pass. The code runs between two events, so each event is made only if the code still waits for its
+        step."""
         run, inbox = self._run, self._lease.inbox
         for name in list(run.steps.deferreds):
             item = inbox.deferred(name)
@@ -85,7 +86,8 @@ class Delivery:
         yield from self._due_timers()
 
     def _due_timers(self) -> Iterator[Event]:
-        """Timers go last: what has come goes before a time limit. So the pass ends when the code waits for more."""
+        """Events of due timers. They go last: a result that has arrived goes before a time limit. So the pass also ends
+        when the code begins to wait for another deferred, child or channel value."""
         run, at = self._run, self._at()
         awaited = len(run.steps.deferreds), len(run.steps.children), len(run.steps.channels)
         for timer in sorted((t for t in run.steps.timers.values() if t.due <= at), key=lambda t: t.due):

@@ -1,15 +1,16 @@
 """Driving one execution: the only place where the deterministic core meets the store.
 
-A drive holds the lease of one execution from its claim until it lets go. Its one flow of control does everything that
-touches the exec document or the history, so it can't race with itself; activities run beside it and only report to it.
+A drive holds the lease of one execution from its claim until it lets go. One flow of control makes every write to the
+exec document and the history, so a drive can't race with itself. Activities run beside this flow, and only report to
+it.
 
 Invariants:
-1. An event is recorded before any activity that it brought about is started (write-ahead).
-2. Only what the workflow still waits for is recorded. A late result of a step that it gave up is dropped.
-3. Whoever has lost the lease writes nothing, and cancels what runs.
-4. An error of the store ends the drive, never the execution: the lease expires and another drive loads what is there.
-   A store that can't be reached is no death of the driver: that claim isn't counted.
-5. A Fault of the deployment suspends the execution; what happened before it is recorded.
+1. An event is recorded before the drive starts any activity that follows from it (write-ahead).
+2. Only a result that the workflow still waits for is recorded. A late result of a step that it gave up is dropped.
+3. A drive that has lost the lease writes nothing more, and cancels its running activities.
+4. An error of the store ends the drive, never the execution. The lease expires, and another drive loads what is stored.
+   If the store can't be reached, the claim isn't counted: the driver is alive.
+5. A Fault of the deployment suspends the execution. All events before it are recorded.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from engine.values.outcome import Outcome
 T = TypeVar("T")
 
 EVENTS_AT_A_TIME = 200
-"""Events that are replayed or delivered before other executions of the process get a turn."""
+"""Events that a drive replays or delivers before it lets other executions of the process run."""
 
 _log = logging.getLogger("engine")
 _workflow_log = logging.getLogger("engine.workflow")
@@ -80,7 +81,8 @@ class Drive:
         self._activities = Activities(resources, claimed, workflow.options.max_parallel, self._changed)
         self._children = Children(resources, claim, self._changed)
         self._ended: set[str] = set()
-        """Children that were dropped because the workflow came to its end: an interrupt may open it again."""
+        """The steps of children that were dropped because the code had ended. An interrupt may make the code run again,
+        and these children aren't dropped twice."""
         self._stopping = Stopping.NOT
 
     # -- what the worker calls --
@@ -97,11 +99,12 @@ class Drive:
 
     @property
     def is_busy(self) -> bool:
-        """Whether activities have begun and not ended: they can't be moved to another process."""
+        """Whether activities have begun and not ended. They can't move to another process."""
         return self._activities.have_begun
 
     async def run(self) -> None:
-        """Drive until the execution has ended, waits, or belongs to someone else. Raises nothing but CancelledError."""
+        """Drive until the execution has ended, is suspended or released, or belongs to another driver. Raises nothing
+        but CancelledError."""
         id = self.execution.execution_id
         try:
             one = self.execution
@@ -116,7 +119,7 @@ class Drive:
             await self._uncount_claim()
         except StoreError as error:
             _log.error("execution %s: stopped driving, its lease will expire: %s", id, error)
-        except Exception:  # noqa: BLE001 - a bug of ours must not take other executions along
+        except Exception:  # noqa: BLE001 - a bug in the engine must not stop other executions
             _log.exception("execution %s: the driver failed, its lease will expire", id)
         finally:
             self._cancel()
@@ -124,11 +127,11 @@ class Drive:
                 self._run.close()
 
     async def _uncount_claim(self) -> None:
-        with contextlib.suppress(StoreError, LeaseLost):  # the store is away for longer
+        with contextlib.suppress(StoreError, LeaseLost):  # the store can't be reached for longer
             await self._lease.uncount_claim()
 
     def notify(self, execution: Execution) -> None:
-        """A version of the exec document was seen: there may be news."""
+        """Note that a version of the exec document was seen. It may bring news."""
         if self._lease.notice(execution.wake):
             self.newest_seen = execution
             self._changed.set()
@@ -146,7 +149,7 @@ class Drive:
         self._changed.set()
 
     def cut(self) -> None:
-        """Let go now: running activities are cancelled without a trace."""
+        """Let go now. Running activities are cancelled and leave no trace."""
         self._stopping = Stopping.NOW
         self._changed.set()
 
@@ -163,10 +166,10 @@ class Drive:
                 pass
 
     async def _begin(self) -> Run:
-        """The workflow's code, brought to where its history left it."""
+        """Run the workflow's code to the point where its history ends."""
         payload, history = self.execution.payload or "null", list[Event]()
         limit, before = self._resources.settings.max_claims, self.execution.claims - 1
-        if before >= 2 * limit:  # past the limit, who lives to read of progress sets the count back: see Lease.load
+        if before >= 2 * limit:  # only past twice the limit: Lease.load lowers the count if there was progress
             raise Quarantined(
                 f"claimed {before} times in a row: its driver dies each time, before it has read what is stored. Find "
                 "out what that is, then resume it."
@@ -203,16 +206,16 @@ class Drive:
         return run
 
     async def _step(self, run: Run, delivery: Delivery) -> bool:
-        """One round: take in what has come, record it, start what follows. True once the execution is let go.
+        """One round: deliver new events, record them, and start what follows from them. True once the drive has let go.
 
-        The order is what write-ahead rests on:
-        1. The code sees only what is known under a lease that still holds. It asks for steps, in memory.
-        2. What it gave up is cancelled at once: that leaves no trace, so it may go before the record.
-        3. If the drive ends here, one transition writes the last events and lets go. Nothing follows from them here.
-        4. Else the events are recorded. Only then may anything outside of this process follow from them.
-        5. The record may have taken as long as the lease. Once the heartbeat is due, the round begins anew.
-        6. What follows from the events starts: children that were given up are interrupted, others are begun, and
-           activities start.
+        Write-ahead depends on this order:
+        1. The code sees only events that were read under a lease that still holds. The code asks for steps, in memory.
+        2. Activities that the code gave up are cancelled at once. That leaves no trace, so it needs no record before.
+        3. If the drive ends here, one transition writes the last events and lets go. This drive starts nothing more.
+        4. Otherwise the events are recorded. Only then may they have effects outside this process.
+        5. Recording may have taken as long as the lease lasts. If the heartbeat is due, the round begins again.
+        6. Now the effects start: children that were given up are interrupted, other children are begun, and activities
+           start.
         """
         # 1.
         if self._lease.is_behind:
@@ -256,7 +259,8 @@ class Drive:
     # -- taking in --
 
     async def _deliver(self, run: Run, delivery: Delivery) -> None:
-        """Let the code see what has come, a few events at a time: others run in between, and heartbeats go out."""
+        """Deliver all new events to the code, some at a time. In between, other executions run and heartbeats go
+        out."""
         while await _outside_task(lambda: self._deliver_some(run, delivery)):
             await self._keep_the_lease()
 
@@ -266,19 +270,20 @@ class Drive:
             if event is None:
                 return False
             self._check_length(run)
-            self._unsaved.append(event)  # first: what happened is recorded, even if the code can't go on from it
+            self._unsaved.append(event)  # before `apply`: the event is recorded even if the code can't go on
             self._noting_patches(run, lambda event=event: run.apply(event))  # type: ignore[misc]
         return True
 
     def _noting_patches(self, run: Run, turn: Callable[[], None]) -> None:
-        """Run one turn of the code. Its patches are recorded with its event, also if the code can't go on."""
+        """Run one turn of the code. Record the turn's patches with its event, even if the code can't go on."""
         try:
             turn()
         finally:
             self._unsaved += run.take_patches()
 
     def _check_length(self, run: Run) -> None:
-        """Say that a history grows long, and stop one that is full. An interrupt is still heard, and cleans up."""
+        """Log that a history grows long, and raise HistoryFull for a full one. An interrupted execution may still clean
+        up."""
         settings = self._resources.settings
         if run.turn == settings.warn_at_events:
             _log.warning(
@@ -305,7 +310,7 @@ class Drive:
     # -- activities and children --
 
     def _sort_steps(self, run: Run) -> None:
-        """Bring what is under way into line with what the workflow waits for."""
+        """Pass on which activities and children the code has asked for, and which it has given up."""
         for command in run.take_commands():
             match command:
                 case StartActivity(step):
@@ -319,7 +324,7 @@ class Drive:
         self._activities.wake(self._now())
 
     def _drop_children(self, run: Run) -> None:
-        """A parent's end is the end of the children that it waited for."""
+        """Drop the children that the code still waits for at its end, except abandoned ones."""
         for step in run.steps.children.values():
             if step.id not in self._ended:
                 self._ended.add(step.id)
@@ -331,7 +336,7 @@ class Drive:
             self._children.drop(step, open, outlives)
 
     def _exit_of(self, step: ChildStep) -> InboxItem | None:
-        """How a child ended, if that is known."""
+        """The exit of a child, if it is known."""
         return self._lease.inbox.child(step.id) or self._children.exits.get(step.id)
 
     def _cancel(self) -> None:
@@ -341,7 +346,7 @@ class Drive:
     # -- waiting --
 
     def _is_at_rest(self, run: Run, delivery: Delivery) -> bool:
-        if self._changed.is_set():  # something came since the last delivery: it may stand nowhere but in memory
+        if self._changed.is_set():  # something arrived since the last delivery, perhaps only in memory
             return False
         if not self._activities.are_idle or not self._children.are_idle:
             return False
@@ -354,7 +359,7 @@ class Drive:
         return min(filter(None, (timer, self._activities.next_due)), default=None)
 
     async def _wait(self, run: Run) -> None:
-        due = self._next_due(run) if run.outcome is None else None  # once it has ended, no timer is listened to
+        due = self._next_due(run) if run.outcome is None else None  # timers don't count after the end
         until = min(filter(None, (self._lease.heartbeat_at, due)))
         self._place.give_up()
         await self._resources.clock.wait(self._changed, self._seconds_until(until))
@@ -386,7 +391,7 @@ class Drive:
     async def _suspend_because(self, fault: Fault) -> bool:
         telemetry.add("durable.executions.suspended", workflow=self.execution.workflow, cause=type(fault).__name__)
         _log.error("execution %s: suspended: %s", self.execution.execution_id, fault)
-        claims = self.execution.claims - 1 if isinstance(fault, Quarantined) else 0  # this claim killed nobody
+        claims = self.execution.claims - 1 if isinstance(fault, Quarantined) else 0  # the driver of this claim is alive
         return await self._let_go(
             self._suspension(None, record(fault.error if isinstance(fault, CodeFailed) else fault), claims)
         )
@@ -399,7 +404,7 @@ class Drive:
             return await self._complete(run, outcome)
         read = self._lease.inbox.read_by(run.taken, run.received)
         if len(read) >= MAX_DISCARD:
-            # Some are deleted before the restart itself. From here on only the history has their values.
+            # Some items are deleted before the restart itself. After that, only the history has their values.
             await self._record()
         if not await self._lease.restart(run.next_payload, read, max(self._now(), run.now)):
             return False
@@ -424,7 +429,7 @@ class Drive:
         return True
 
     async def _let_go(self, transition: Replacement, output: Large | None = None) -> bool:
-        """End the drive by this transition. False if there was news: it goes on."""
+        """End the drive by this transition. False if there was news: then the drive goes on."""
         if self._run is not None and self._run.has_begun:
             transition = transition.also(logged=max(self._run.turn + 1, self.execution.logged))
         if not await self._lease.let_go(transition, self._unsaved, output):
@@ -433,7 +438,7 @@ class Drive:
         return True
 
     def _write_log(self) -> None:
-        """Write the lines of turns that no driver has written before, now that their events are recorded."""
+        """Write the log lines that no driver has written before. The events of their turns are recorded."""
         if self._run is None:
             return
         names = {"execution_id": self.execution.execution_id, "workflow": self.execution.workflow}
@@ -453,19 +458,19 @@ class Drive:
 
 
 async def _outside_task(function: Callable[[], T]) -> T:
-    """Run `function` from a plain callback: later CPythons let no task be stepped inside another."""
+    """Run `function` from a plain callback. Later versions of CPython can't step a task inside another task."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
     def call() -> None:
-        if future.done():  # the drive was cancelled: nobody awaits it
+        if future.done():  # the drive was cancelled: nobody awaits the future
             return
         result = error = None
         try:
             result = function()
-        except BaseException as raised:  # noqa: BLE001 - raised where it is awaited
+        except BaseException as raised:  # noqa: BLE001 - it is raised where the future is awaited
             error = raised
-        if future.done():  # while it ran
+        if future.done():  # the drive was cancelled while `function` ran
             return
         if error is not None:
             future.set_exception(error)

@@ -1,4 +1,4 @@
-"""What the log says of an execution that has ended. Called once, by the driver that recorded the end."""
+"""The log lines for an execution that has ended. The driver that recorded the end writes them, once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _log = logging.getLogger("engine")
 
 
 def log_end(ended: Execution) -> None:
-    """A line for each thing that somebody may want to know: values unread, what was left behind, the failure."""
+    """Log unread channel values, leftovers and the failure, a line for each."""
     names = ended.execution_id, ended.workflow
     if ended.unread_values:
         _log.warning("execution %s of workflow %s ended with %d values of channels unread", *names, ended.unread_values)

@@ -1,4 +1,4 @@
-"""What the outside and the children have sent to one execution, found by name without a walk over all of it."""
+"""The inbox items of one execution in memory. They are found by name, without a walk over all of them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class Inbox:
         self._values: dict[str, InboxItem] = {}
         self._stale: set[str] = set()
         self._order: dict[str, list[tuple[int, datetime, str]]] = {}
-        """For each channel a heap: what its sender knew to be there goes first, then the earlier, then by id."""
+        """A heap for each channel, ordered by position (the number of items that the sender knew of), then by time,
+        then by id."""
 
     def add(self, item: InboxItem) -> None:
-        """Take in an item. An item that is here already changes nothing."""
+        """Take in an item. An item that was taken in before changes nothing."""
         if item.kind != "channel":
             self._named.setdefault((item.kind, item.name), item)
         elif item.id not in self._values:
@@ -28,32 +29,33 @@ class Inbox:
             heapq.heappush(self._order.setdefault(item.name, []), (item.position, item.at, item.id))
 
     def add_stale(self, item: InboxItem) -> None:
-        """Take in the exit of a child that answers an earlier run. It is there, and means nothing."""
+        """Take in an item for an earlier run, such as the exit of a child. It is counted and later deleted, and never
+        delivered."""
         self._stale.add(item.id)
 
     def deferred(self, name: str) -> InboxItem | None:
-        """What resolved that deferred."""
+        """The item that resolved this deferred, or None."""
         return self._named.get(("deferred", name))
 
     def child(self, step: str) -> InboxItem | None:
-        """How the child of that step ended."""
+        """The exit of this step's child, or None."""
         return self._named.get(("child", step))
 
     def next_value(self, channel: str, taken: Container[str]) -> InboxItem | None:
-        """The first value of a channel whose document's id is not in `taken`."""
+        """The first value of a channel that is not taken, or None. `taken` holds the ids of documents."""
         order = self._order.get(channel, [])
         while order and order[0][2] in taken:
             heapq.heappop(order)
         return self._values[order[0][2]] if order else None
 
     def read_by(self, taken: Container[str], deferreds: Container[str]) -> list[str]:
-        """The ids of all items that no later run needs: the values that this run has taken, those deferreds, and the
-        exits of children."""
+        """The ids of all items that no later run needs: the channel values that this run has taken, these `deferreds`,
+        and the exits of children."""
         named = [item.id for item in self._named.values() if item.kind == "child" or item.name in deferreds]
         return [*named, *(id for id in self._values if id in taken), *self._stale]
 
     def remove(self, ids: Collection[str]) -> None:
-        """Forget items that were deleted."""
+        """Forget the items with these ids, which were deleted."""
         self._named = {key: item for key, item in self._named.items() if item.id not in ids}
         self._stale -= set(ids)
         self._values = {id: item for id, item in self._values.items() if id not in ids}
@@ -64,5 +66,5 @@ class Inbox:
             heapq.heapify(order)
 
     def unread(self, taken: Container[str]) -> int:
-        """How many values of channels nobody received."""
+        """How many channel values nobody received."""
         return sum(id not in taken for id in self._values)

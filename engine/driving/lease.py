@@ -1,15 +1,15 @@
-"""The lease: one driver's hold on an execution, and everything that it reads and writes of it.
+"""The lease: one driver's hold on an execution, and all reads and writes of that driver.
 
 Invariants:
-1. Claim first, then load; exec first, then inbox. `seen_wake` is the `wake` of an exec version that was in hand before
-   the inbox was read. The other order loses wake-ups.
-2. A driver that found the lease expired appends a Takeover before anything else. From then on the driver before it
-   can't append: its next chunk collides. One that lets go before it could (a partition that can't be loaded) leaves
-   its token in `worker`, without a lease: whoever claims next seals the log.
-3. Whoever finds that it holds the lease no more (a chunk that is Taken, an exec document with another worker) raises
-   LeaseLost and writes nothing after it.
-4. What is read must be at least what the exec document in hand counts: a query's pages are no snapshot, and a replica
-   may lag.
+1. Claim first, then load. Read the exec document first, then the inbox. `seen_wake` is the `wake` of an exec version
+   that was in hand before the inbox was read. The other order loses wake-ups.
+2. A driver that found an expired lease appends a Takeover before anything else. From then on the driver before it can't
+   append: its next chunk collides. If the new driver has to let go before it could seal the log (the partition can't be
+   loaded), it leaves its token in `worker`, without a lease. The next driver then seals the log.
+3. A driver that finds that it no longer holds the lease (a chunk is Taken, the exec document names another worker)
+   raises LeaseLost and writes nothing more.
+4. A query's pages are no snapshot, and a replica may lag. So a read counts only if it has at least as many chunks and
+   inbox items as the exec document in hand says.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from engine.values.codec import stored_size
 from engine.values.events import AttemptFailed, Begun, Event, Restarted, StepHeld, StepResolved, Takeover, effective
 
 MAX_CHUNK_BYTES = 900_000
-"""Of a chunk's values, unless one event alone is larger: a chunk and the exec document fit into one batch of 2 MB."""
+"""The most bytes of values in a chunk, unless one event alone is larger. A chunk and the exec document must fit into
+one transaction of 2 MB."""
 
 
 class LeaseLost(Exception):
-    """Another driver holds the execution, or it has ended: stop without another word."""
+    """Another driver holds the execution, or the execution has ended. The drive stops and writes nothing more."""
 
 
 class Lease:
-    """A driver's hold on the execution of its claim. Not for concurrent use: one flow of control makes the calls, one
+    """A driver's hold on the execution of its claim. Not for concurrent use: one flow of control makes all calls, one
     after the other."""
 
     def __init__(self, store: Store, clock: Clock, settings: Settings, claim: Claim) -> None:
@@ -49,7 +50,7 @@ class Lease:
         self.inbox = Inbox()
         expires_at = claimed.lease_expires_at or clock.now()
         self.heartbeat_at = expires_at - settings.lease + settings.heartbeat
-        """When the lease has to be extended: counted from when it was asked for, not from when the answer came."""
+        """When to extend the lease. The time counts from the request of the lease, not from the answer."""
         self.token = claimed.worker or ""
         self._store = store
         self._clock = clock
@@ -57,32 +58,32 @@ class Lease:
         self._length = 0
         self._newest_wake = 0
         self._is_loaded = claim.is_fresh
-        """Whether what has happened is in hand: nothing has, or it was read."""
+        """Whether the partition was read, or needs no reading because nothing has happened yet."""
         self._has_input = False
         self._is_sealed = not claim.is_takeover
-        """Whether the driver before this one can't append."""
+        """Whether no earlier driver can append any more."""
 
     def notice(self, wake: int) -> bool:
-        """Note that an exec document with this `wake` exists. True if that is news."""
+        """Note that an exec document with this `wake` exists. Returns whether that is news."""
         news = wake > max(self.execution.wake, self._newest_wake)
         self._newest_wake = max(self._newest_wake, wake)
         return news
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is news that was not taken in."""
+        """Whether there is news that this driver has not taken in."""
         return self._newest_wake > self.execution.wake
 
     async def load(self) -> tuple[str, list[Event]]:
-        """Seal the log if this is a takeover, and read what has happened. Returns the payload and the events.
+        """Seal the log if this is a takeover, and read the partition. Returns the payload and the events.
 
         Raises LeaseLost, MissingDocument, DecodingError, StoreError.
         """
         loaded = await self._read_partition()
         while not self._is_sealed:
             if self._clock.now() >= self.heartbeat_at:
-                await self.extend()  # who stood still since its claim may not seal the log against the next driver
-                if len(loaded.inbox) < self.execution.inbox_count:  # it is newer than what was read
+                await self.extend()  # a driver that stood still since its claim must not lock out the next one
+                if len(loaded.inbox) < self.execution.inbox_count:  # items arrived after the read
                     loaded = await self._read_partition()
                 continue
             seal = self._chunk(self._start + len(loaded.chunks), [Takeover(self._clock.now(), self.token)])
@@ -99,10 +100,10 @@ class Lease:
         events = [await _decoded(chunk) for chunk in loaded.chunks]
         beyond = [event for chunk in events[self.execution.history_length - self._start :] for event in chunk]
         progress = [number for number, event in enumerate(beyond) if not isinstance(event, Takeover)]
-        if progress:  # what counts are the claims since then; each has left its Takeover
+        if progress:  # only the claims since the last progress count; each has left a Takeover
             claims, since = self.execution.claims, len(beyond) - 1 - progress[-1]
             self.execution = self.execution.model_copy(update={"claims": max(1, min(claims, since))})
-            if claims > self._settings.max_claims:  # the document has to say so, before this driver may die
+            if claims > self._settings.max_claims:  # write the new count at once, in case this driver dies
                 self.heartbeat_at = self._clock.now()
         await self._prune()
         history = effective(event for chunk in events for event in chunk)
@@ -118,8 +119,9 @@ class Lease:
             self._length += 1
 
     async def let_go(self, transition: Replacement, events: list[Event], output: Large | None = None) -> bool:
-        """Make the transition that ends the hold, with the last events. False if there was news: it has been taken in,
-        the lease is still held, and `events` holds what is not written yet. Raises LeaseLost, StoreError."""
+        """Write the last events and the transition that ends the hold. False if there was news: the news has been taken
+        in, the lease is still held, and `events` holds the events that are not written yet. Raises LeaseLost,
+        StoreError."""
         groups = _groups(events)
         alone = bool(groups) and (output is not None or sum(map(_size, groups[-1])) > MAX_CHUNK_BYTES)
         for group in groups if alone else groups[:-1]:
@@ -140,9 +142,15 @@ class Lease:
         return True
 
     async def restart(self, payload: str, read: Sequence[str], now: datetime) -> bool:
-        """Let go: the next driver begins a new run. `read` are the inbox items that this run has read. If they are too
-        many for one transaction, all events of the run must be recorded. `now` is when the new run begins: no earlier
-        than the time that this run saw. False if there was news, as in `let_go`. Raises LeaseLost, StoreError."""
+        """Let go, so that the next driver begins a new run.
+
+        payload: the payload of the new run, as JSON text.
+        read: the ids of the inbox items that this run has read. They are deleted. If there are too many for one
+            transaction, the caller must have recorded all events of the run before.
+        now: when the new run begins, no earlier than the time that this run saw.
+
+        False if there was news, as in `let_go`. Raises LeaseLost, StoreError.
+        """
         try:
             while len(read) >= MAX_DISCARD:
                 discarding = transitions.discard(self.token, MAX_DISCARD, self._clock.now())
@@ -162,7 +170,7 @@ class Lease:
         return True
 
     async def _prune(self) -> None:
-        """Delete what earlier runs have left. If news comes in between, the next driver goes on with it."""
+        """Delete history chunks of earlier runs. If another write comes in between, the next driver continues."""
         try:
             while (first := self.execution.stale_from) < self._start:
                 numbers = range(first, min(first + MAX_DISCARD, self._start))
@@ -187,7 +195,7 @@ class Lease:
                 self.execution = await self._store.replace(extension.apply(self.execution))
                 self.heartbeat_at = now + settings.heartbeat
                 break
-            except Conflict:  # the inbox is read when the lease is safe: under a stream of news there is no time for it
+            except Conflict:  # read the inbox only when the lease is safe: a stream of news leaves no time before
                 await self._reread()
             except Missing as error:
                 raise LeaseLost(str(error)) from None
@@ -197,8 +205,8 @@ class Lease:
             self._take_inbox(await self._read_partition(self._length))
 
     async def uncount_claim(self) -> None:
-        """Take this claim out of the count: its driver lives, and stops because of the store. The lease stays until it
-        ends, so that nobody tries again at once. Raises LeaseLost, StoreError."""
+        """Take this claim out of the count of claims without progress: its driver lives, and stops because of the
+        store. The lease runs on until it expires, so that nobody tries again at once. Raises LeaseLost, StoreError."""
         for _ in range(MAX_READS):
             with contextlib.suppress(Conflict):
                 uncounting = transitions.uncount_claim(self.token, self._clock.now())
@@ -207,8 +215,9 @@ class Lease:
             await self._reread()
 
     async def refresh(self) -> None:
-        """Take in what others wrote: the version that this driver was notified of, or any other than the one in hand.
-        Raises LeaseLost if another driver holds the execution, MissingDocument, StoreError."""
+        """Take in what others wrote. If this driver was notified of a version, read until that version has come. If
+        not, read until the version differs from the one in hand. Raises LeaseLost if another driver holds the
+        execution, MissingDocument, StoreError."""
         known, is_notified = self.execution, self.is_behind
         for reads in range(MAX_READS):
             await self._reread()
@@ -226,7 +235,7 @@ class Lease:
             raise LeaseLost(str(error)) from None
         if fresh.worker != self.token or fresh.is_complete:
             raise LeaseLost("another driver holds it, or it has ended")
-        # The holder alone counts its claims.
+        # Only the holder of the lease changes the count of claims.
         self.execution = fresh.model_copy(update={"claims": self.execution.claims})
 
     @property
@@ -264,12 +273,12 @@ class Lease:
 
 
 async def _decoded(chunk: Chunk) -> list[Event]:
-    await asyncio.sleep(0)  # a long history must not keep the loop from everything else
+    await asyncio.sleep(0)  # a long history must not block the loop
     return chunk.decoded()
 
 
 def _groups(events: Iterable[Event]) -> list[list[Event]]:
-    """Events in groups that each make a chunk which a store can take."""
+    """Events in groups, each small enough for one chunk."""
     groups: list[list[Event]] = []
     room = 0
     for event in events:
@@ -283,7 +292,7 @@ def _groups(events: Iterable[Event]) -> list[list[Event]]:
 
 
 def _size(event: Event) -> int:
-    """About how many bytes an event takes in a chunk."""
+    """The approximate size of an event in a chunk, in bytes."""
     size = 200 + (stored_size(event.value or "") if isinstance(event, StepResolved) else 0)
     if isinstance(event, StepResolved | AttemptFailed | StepHeld) and event.error is not None:
         size += len(event.error.model_dump_json().encode())

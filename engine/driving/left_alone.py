@@ -1,4 +1,4 @@
-"""Executions that an app doesn't drive, because it can't."""
+"""Executions that an app can't drive and so leaves alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from engine.store.documents import Execution
 
 
 def why_left_alone(execution: Execution, registry: Registry) -> str | None:
-    """Why an app with this registry doesn't drive an execution that hasn't ended. None if it does, or if another app on
-    the same store does."""
+    """Why an app with this registry doesn't drive an execution that hasn't ended. None if the app drives it, or if the
+    registry says that another app on the same store does."""
     if execution.is_complete:
         return None
     if execution.is_of_later_engine:

@@ -1,8 +1,8 @@
 """Places: how many executions one process may hold, and how many of them may compute at a time.
 
-1. Who holds an execution keeps it until it is let go. That bounds the memory.
-2. A drive has a place while it computes or speaks to the store. It gives its place up while it only waits: for an
-   activity, for a timer, for news. That bounds the work.
+1. Each held execution counts until its drive lets go. This limits memory.
+2. A drive has a place while it computes or talks to the store. It gives the place up while it only waits for an
+   activity, a timer or news. This limits the work at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Places:
 
     @property
     def free(self) -> int:
-        """How many more executions could be driven at once."""
+        """How many more executions this process could drive now."""
         return 0 if self._held.locked() else self._free
 
     @property
@@ -31,7 +31,7 @@ class Places:
         return self._computing.locked()
 
     async def enter(self) -> Place:
-        """Wait until one more execution may be held, and until it may compute."""
+        """Wait until the process may hold one more execution, and until that execution may compute."""
         await self._held.acquire()
         place = Place(self)
         try:
@@ -51,7 +51,7 @@ class Places:
 
 
 class Place:
-    """What one drive holds of the process."""
+    """One drive's share of the process."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -64,7 +64,7 @@ class Place:
             self._is_taken = True
 
     async def take_within(self, clock: Clock, seconds: float) -> bool:
-        """As `take`, for so long at most. Returns whether this drive may compute."""
+        """As `take`, for `seconds` at most. Returns whether this drive may compute."""
         if not self._places.are_taken:
             await self.take()
             return True
@@ -79,12 +79,12 @@ class Place:
         return self._is_taken
 
     def give_up(self) -> None:
-        """Let others compute, while this drive only waits."""
+        """Let other drives compute while this drive only waits."""
         if self._is_taken:
             self._is_taken = False
             self._places._give_up()
 
     def leave(self) -> None:
-        """Let go of the execution as well."""
+        """Give the place up, and let go of the execution as well."""
         self.give_up()
         self._places._held.release()

@@ -1,4 +1,4 @@
-"""What a drive needs of the process that it runs in."""
+"""What a drive needs from its process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from engine.store.base import Store
 
 @dataclass(frozen=True)
 class Resources:
-    """The process: its store, the registry of its app, its clock and settings, its threads for sync activities, its
-    random numbers for retry delays."""
+    """The store, the app's registry, the clock, the settings, the threads for sync activities, and the random numbers
+    for retry delays."""
 
     store: Store
     registry: Registry

@@ -1,6 +1,6 @@
-"""Timers that are due soon, kept in memory by the process that saw them: it parked the execution, or its sweep asked.
+"""Timers that are due soon. A process keeps them in memory if it suspended the execution, or if its sweep found them.
 
-A timer that is kept is a hint, like every other: the exec document says when it is due. If this process ends, the next
+A kept timer is a hint like every other: the exec document says when the timer is due. If this process ends, the next
 sweep finds the execution.
 """
 
@@ -15,13 +15,13 @@ from engine.store.documents import Execution
 
 
 def is_soon(execution: Execution, now: datetime, ahead: timedelta) -> bool:
-    """Whether it waits for a timer that is due within `ahead`."""
+    """Whether an execution waits for a timer that is due within `ahead`."""
     is_parked, due = execution.suspended and not execution.is_complete, execution.due_at
     return is_parked and due is not None and now < due <= now + ahead
 
 
 class Timers:
-    """The timers that one process keeps. `fire` is called with an execution when it is due, and must not raise."""
+    """The timers that one process keeps. `fire` is called with an execution whose timer is due, and must not raise."""
 
     def __init__(self, clock: Clock, fire: Callable[[Execution], Awaitable[None]]) -> None:
         self._clock = clock
@@ -33,14 +33,14 @@ class Timers:
         return len(self._waiting)
 
     def keep(self, execution: Execution) -> asyncio.Task[None]:
-        """Fire when that execution is due. The task ends when what was fired has ended."""
+        """Call `fire` when this execution is due. The returned task ends when `fire` has ended."""
         self.drop(execution.execution_id)
         task = asyncio.create_task(self._wait(execution), name=f"timer of {execution.execution_id}")
         self._waiting[execution.execution_id] = task
         return task
 
     def drop(self, execution_id: str) -> None:
-        """Somebody drives it: its timer isn't needed any more. One that has fired goes on."""
+        """Forget the timer of an execution that is driven now. A call of `fire` that has begun goes on."""
         if (task := self._waiting.pop(execution_id, None)) is not None:
             task.cancel()
 

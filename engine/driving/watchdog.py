@@ -1,14 +1,14 @@
-"""The watchdog: names the activity, or the workflow, whose code keeps the event loop from everything else.
+"""The watchdog: names the activity or the workflow whose code blocks the event loop.
 
-While the loop stands still no heartbeat is sent, and leases lapse: what is recorded stays right, but steps run again.
+A blocked loop sends no heartbeat, and leases expire. Recorded events stay correct, but steps run again.
 
-1. It looks only while something is driven, from a thread of its own, which ends soon after.
-2. One warning for each blockage, while it lasts.
-3. A process whose loop stands still for longer than `exit_after` is ended, with the stacks of its threads on stderr. No
-   Python thread could do that while a regular expression runs, so faulthandler does. Its leases pass on, and its claims
-   count: code that blocks each of its drivers is quarantined.
-4. A process that was frozen as a whole has blocked nothing. The loop is asked once, and waited for PATIENCE times:
-   only one of these waits can end by the freeze.
+1. The watchdog looks only while the process drives an execution. It runs in a thread of its own, which ends soon after.
+2. It logs one warning for each blockage, while the loop is still blocked.
+3. If the loop is blocked for longer than `exit_after`, the process exits, with the stacks of its threads on stderr.
+   faulthandler does this, because no Python thread runs while a regular expression is being matched. Other processes
+   take over the leases. The claims count, so an execution whose code blocks every driver is quarantined.
+4. A process that was frozen as a whole was not blocked by its code. So the watchdog sends the loop one question, and
+   waits PATIENCE times for the answer. A freeze can use up only one of these waits.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _WARNING = (
     "is a plain def, which runs in a thread. It is blocked by %s"
 )
 PATIENCE = 5
-"""Waits for a sign of life before the warning. With the pause between two questions they make up the time that the
-loop may stand still."""
+"""How many times the watchdog waits for an answer before it warns. These waits and the pause between two questions add
+up to the time that the loop may stand still."""
 _log = logging.getLogger("engine")
 
 
 def find(frame: FrameType | None, task: asyncio.Task[Any] | None) -> str | None:
-    """What a thread is busy with whose innermost frame and whose loop's current task are these: who, where, and the
-    calls from there on. None if it waits for events."""
+    """Describe what blocks a thread: whose code, where, and the calls from there on. None if the thread waits for
+    events. `frame` is the thread's innermost frame, `task` the current task of its loop."""
     inner: list[FrameType] = []
     while frame is not None:
         if frame.f_code is _ACTIVITY:
@@ -60,7 +60,7 @@ def find(frame: FrameType | None, task: asyncio.Task[Any] | None) -> str | None:
         frame = frame.f_back
     if task is None or not inner:
         return None
-    context: Any = getattr(task, "get_context", dict)()  # until 3.12 a task doesn't tell who made it
+    context: Any = getattr(task, "get_context", dict)()  # before Python 3.12, a task doesn't give its context
     info = context.get(activity_info.current)
     who = _activity(info) if info is not None else f"task {task.get_name()}"
     return _report(who, inner, task.get_coro())
@@ -71,7 +71,8 @@ def _activity(info: activity_info.ActivityInfo) -> str:
 
 
 def _report(who: str, inner: list[FrameType], own: object) -> str:
-    """`inner`: its frames, the innermost first; `own`: the function or coroutine whose line says most to its author."""
+    """`inner`: the frames, the innermost first. `own`: the author's function or coroutine. Its line is reported, if it
+    is among the frames."""
     code = getattr(own, "cr_code", getattr(own, "__code__", None))
     at = next((frame for frame in inner if frame.f_code is code), inner[0])
     calls = traceback.format_list(traceback.extract_stack(inner[0])[-len(inner) :])
@@ -79,8 +80,9 @@ def _report(who: str, inner: list[FrameType], own: object) -> str:
 
 
 class Watchdog:
-    """Watches the event loop of one worker. `after`: how long it may stand still; zero: nobody looks. `exit_after`: how
-    long before its process is ended; zero: never."""
+    """Watches the event loop of one worker. `after`: how long the loop may stand still before the warning; zero turns
+    the watchdog off. `exit_after`: how long it may stand still before the process exits; zero: the process never
+    exits."""
 
     def __init__(self, after: timedelta, exit_after: timedelta = timedelta(0)) -> None:
         self._exit_after = exit_after.total_seconds()
@@ -93,7 +95,7 @@ class Watchdog:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """While something is driven on the running loop."""
+        """Watch the running loop while the caller drives an execution on it."""
         with self._state:
             self._watched += 1
             if self._part and self._thread is None and not self._is_closed:
@@ -108,7 +110,7 @@ class Watchdog:
                 self._watched -= 1
 
     def close(self) -> None:
-        """End its thread."""
+        """End the watchdog's thread."""
         with self._state:
             self._is_closed, thread = True, self._thread
             self._state.notify_all()
@@ -138,7 +140,7 @@ class Watchdog:
             return goes_on
 
     def _arm(self) -> None:
-        """Have the process ended, unless the loop gives a sign of life before."""
+        """Let the process exit after `exit_after`, unless the loop answers before."""
         if self._exit_after and sys.__stderr__ is not None:
             faulthandler.dump_traceback_later(self._exit_after, exit=True, file=sys.__stderr__)
 
@@ -158,6 +160,6 @@ class Watchdog:
                 self._arm()
 
     def _wait(self, beats: int) -> bool:
-        """Whether the loop gave a sign of life, or nobody cares any more, before a part of the time was over."""
+        """Wait for one part of the time. Returns whether the loop answered, or the watchdog was closed."""
         with self._state:
             return self._state.wait_for(lambda: self._beats > beats or self._is_closed, self._part)

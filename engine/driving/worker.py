@@ -1,13 +1,14 @@
-"""The worker: claims executions and drives them, for the change feed, the sweep, and whoever asks.
+"""The worker: claims executions and drives them, for the change feed, the sweep and direct callers.
 
 Rules:
-1. The feed and the sweep are hints. What is driven is decided by the exec document alone, and by a claim under its
-   etag: a stale hint costs a conflict, never a wrong claim.
+1. The feed and the sweep only give hints. The exec document alone decides whether to drive an execution, and the claim
+   is a replace under its etag. A stale hint costs a conflict, and never leads to a wrong claim.
 2. One poisoned document never fails or blocks the others.
-3. A drive works inside of an invocation, so that the platform sees the work. Each invocation has a budget of time. When
-   the budget is over, a drive takes no further step. It is let go between two steps, and handed over.
-4. An activity that runs can't move. It goes on in this process, under its heartbeat, without an invocation. When it has
-   ended, its execution is let go and handed over.
+3. A drive works inside an invocation, so that the platform sees the work. Each invocation has a time budget. When the
+   budget is spent, the drive takes no further step: it lets go of its execution between two steps, and the execution is
+   handed over.
+4. A running activity can't move to another process. It goes on in this process, under its heartbeat, without an
+   invocation. When it has ended, its execution is let go and handed over.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ from engine.store.base import Page, Store, page_of
 from engine.store.documents import Execution
 
 CLAIM_TRIES = 3
-"""Claims of one execution in a row that may meet a newer version of it."""
+"""How often the worker tries to claim one execution, if each claim meets a newer version of it."""
 MOST_HINTS = 1_000
-"""Executions that one sweep hands over. Sending a hint takes the platform some milliseconds."""
+"""The most executions that one sweep hands over. The platform takes some milliseconds to send a hint."""
 
 _log = logging.getLogger("engine")
 
@@ -69,35 +70,35 @@ class Worker:
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._queue: set[asyncio.Task[None]] = set()
-        """Those of the tasks that wait for a place: they have claimed nothing yet."""
+        """Tasks that wait for a place. They have claimed nothing yet."""
         self._late: set[asyncio.Task[None]] = set()
-        """Those whose invocation is over: they take no further step."""
+        """Tasks whose invocation is over. They take no further step."""
         self._places = Places(settings.max_held, settings.max_drives)
         self._hand_overs = HandOvers()
         self._timers = Timers(clock, self._fire)
         self._closing = False
         self._unknown: set[tuple[str, str]] = set()
         self._unreadable: dict[str, str] = {}
-        """What was last logged of executions that can't be read: once is enough."""
+        """The last logged problem of each execution that can't be read, so that a problem is logged only once."""
 
     def start(self, execution: Execution) -> asyncio.Task[None]:
-        """Begin to drive an execution, if there is something to do that nobody does. The task ends when the drive
-        does, and raises Unavailable only if the claim could not be made: the store can't be reached."""
+        """Begin to drive an execution, if it has work to do and nobody drives it. The task ends when the drive ends.
+        The task raises Unavailable only if the claim failed because the store can't be reached."""
         task = asyncio.create_task(self._drive(execution), name=f"drive {execution.execution_id}")
         self._tasks.add(task)
         task.add_done_callback(self._forget)
         return task
 
     async def drive(self, execution: Execution) -> None:
-        """Drive an execution for as long as there is something to do in it. Raises Unavailable as `start` does."""
+        """Drive an execution for as long as it has work to do. Raises Unavailable as `start` does."""
         await self.start(execution)
 
     async def drive_changes(self, documents: Iterable[Mapping[str, Any]], hand_over: HandOver | None = None) -> None:
-        """Drive what changed: a batch of the change feed, any documents of the container.
+        """Drive the executions in a batch of the change feed. `documents` may be any documents of the container.
 
-        Returns within `batch_budget` and `let_go_within`. What has not ended by then goes to `hand_over`; if there is
-        none, the feed and the sweep find it. Raises Unavailable if the store can't be reached: the batch should then
-        be given again.
+        Returns after `batch_budget` plus `let_go_within` at the latest. Drives that have not ended by then go to
+        `hand_over`. Without `hand_over`, the feed and the sweep find them. Raises Unavailable if the store can't be
+        reached: the caller should then deliver the batch again.
         """
         newest: dict[str, Execution] = {}
         page = page_of(documents)
@@ -113,10 +114,10 @@ class Worker:
         await self._drive_all(changed, hand_over)
 
     async def sweep(self, hand_over: HandOver | None = None) -> int:
-        """Drive what is due: leases that expired, timers, news that nobody delivered. What is more than this process
-        has places for goes to `hand_over`; without one it is driven in turns. Waits for timers that are due within
-        `sweep_waits`, unless there is something to hand over. Returns how many executions were due. Raises
-        Unavailable if the store can't be reached."""
+        """Drive the executions that are due: an expired lease, a timer, or news that nobody delivered. Executions
+        beyond the places of this process go to `hand_over`. Without `hand_over`, the sweep drives page after page. It
+        also waits for timers that are due within `sweep_waits`, unless it has handed something over. Returns how many
+        executions were due. Raises Unavailable if the store can't be reached."""
         begun, timers = self._clock.now(), list[asyncio.Task[None]]()
         looked_at, here, hints = 0, list[Execution](), 0
         async for due, soon in self._due():
@@ -137,13 +138,13 @@ class Worker:
                 break
         if hand_over is not None:
             await self._drive_all(here, hand_over)
-        if not hints:  # they are sent when this invocation has ended
+        if not hints:  # the platform sends hints when this invocation ends, so they must not wait
             await self._wait_within(begun + self._settings.sweep_waits - self._clock.now(), timers)
         return looked_at
 
     async def drive_one(self, hint: Hint, hand_over: HandOver) -> None:
-        """Drive one execution until it is let go. After `invocation_budget` it is handed over again, and let go between
-        two steps. Raises Unavailable if the store can't be reached."""
+        """Drive one execution until the drive lets go. After `invocation_budget` the drive lets go between two steps,
+        and the execution is handed over again. Raises Unavailable if the store can't be reached."""
         if hint.at is not None:
             ahead = min(self._settings.timers_ahead, hint.at - self._clock.now())
             await self._clock.wait(asyncio.Event(), max(0.0, ahead.total_seconds()))
@@ -161,7 +162,7 @@ class Worker:
         await self._end_batch({task: execution}, hand_over)
 
     async def _due(self) -> AsyncIterator[tuple[list[Execution], list[Execution]]]:
-        """What is due, and what waits for a timer that is due soon, page by page, for as long as a sweep may take."""
+        """Yield page by page the executions that are due, and those whose timer is due soon, within `sweep_budget`."""
         deadline = self._clock.now() + self._settings.sweep_budget
         is_first, continuation = True, None
         while self._clock.now() < deadline and not self._closing:
@@ -185,7 +186,7 @@ class Worker:
         return is_soon(execution, now, self._settings.timers_ahead)
 
     async def _fire(self, execution: Execution) -> None:
-        """The timer of an execution is due, and no invocation may be there: it is driven as one of a batch."""
+        """Drive an execution whose timer is due, as a batch of one. There may be no invocation at this moment."""
         with contextlib.suppress(Unavailable):  # the sweep finds it
             await self._drive_all([execution], None)
 
@@ -203,19 +204,19 @@ class Worker:
 
     @property
     def is_draining(self) -> bool:
-        """Whether it claims no more."""
+        """Whether the worker has stopped claiming executions."""
         return self._closing
 
     def drain(self) -> None:
-        """Claim no more. What is driven here is let go between two steps, as soon as no activity of it runs."""
+        """Stop claiming. Each drive here lets go between two steps, as soon as none of its activities runs."""
         self._closing = True
         self._timers.close()
         for drive, _ in self._drives.values():
             drive.drain()
 
     async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
-        """Stop: claim no more, give running activities `grace` to end, then let everything go. An activity that is
-        cut off leaves no trace and runs again elsewhere."""
+        """Stop: claim nothing more, give running activities `grace` to end, then let go of everything. An activity that
+        is cut off leaves no trace, and runs again elsewhere."""
         self.drain()
         await self._wait_for_tasks(grace)
         for drive, _ in self._drives.values():
@@ -230,14 +231,14 @@ class Worker:
         self._tasks.discard(task)
         self._late.discard(task)
         if not task.cancelled():
-            task.exception()  # one of a batch is raised; asyncio would log each of the others when it is freed
+            task.exception()  # a batch raises one error: without this call, asyncio would log the others
 
     async def _wait_for_tasks(self, seconds: timedelta) -> None:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds.total_seconds())
 
     async def _wait_within(self, time: timedelta, tasks: Collection[asyncio.Task[None]]) -> None:
-        """Wait until those have ended, for so long at most."""
+        """Wait until these tasks have ended, for `time` at most."""
         pending = [task for task in tasks if not task.done()]
         if not pending:
             return
@@ -255,8 +256,8 @@ class Worker:
         await self._end_batch(batch, hand_over)
 
     async def _end_batch(self, batch: Mapping[asyncio.Task[None], Execution], hand_over: HandOver | None) -> None:
-        """The invocation of these is over. What has no place yet is given up, and what is between two steps lets go.
-        The others run an activity, which may take as long as it likes."""
+        """End the invocation of a batch. Tasks without a place are cancelled. Drives between two steps let go. The
+        other drives run an activity, which may take as long as it likes."""
         late = [task for task in batch if not task.done()]
         for task in late:
             self._make_late(task)
@@ -281,11 +282,12 @@ class Worker:
                 drive.drain()
 
     def _is_released(self, execution: Execution) -> bool:
-        """Whether this process let go of that version because an invocation was over."""
+        """Whether this process let go of this version of the execution because an invocation was over."""
         return self._hand_overs.release_of(execution.execution_id) == execution.etag
 
     def _hand(self, execution: Execution, hand_over: HandOver, etag: str | None = None) -> bool:
-        """Hand over an execution, in that version of it, unless this was done a short while ago."""
+        """Hand over this version of an execution, unless it was handed over a short while ago. Returns whether it was
+        handed over now."""
         version, now = (execution.execution_id, etag or execution.etag), self._clock.now()
         if self._hand_overs.is_handed_over(*version, now):
             return False
@@ -300,7 +302,7 @@ class Worker:
             raise
         except (DecodingError, Unreadable) as error:
             self._report_once(execution.execution_id, str(error))
-        except Exception:  # noqa: BLE001 - a document that can't be read must not take others along
+        except Exception:  # noqa: BLE001 - a document that can't be read must not stop other executions
             _log.exception("execution %s can't be driven", execution.execution_id)
 
     async def _attend(self, execution: Execution) -> None:
@@ -311,7 +313,8 @@ class Worker:
         if execution.is_complete:
             return await self._settle(execution)
         while (drive := await self._hold(execution)) is not None:
-            # The drive was notified just as it let go. The notifier relies on this process, and a read could be older.
+            # If the drive was notified just as it let go, the notifier relies on this process to go on. A read could
+            # return an older version than the one of the notification.
             execution = drive.newest_seen if drive.has_news else drive.execution
             if execution.is_complete:
                 return await self._settle(execution)
@@ -319,7 +322,7 @@ class Worker:
                 return
 
     async def _hold(self, execution: Execution) -> Drive | None:
-        """Claim an execution and drive it until it is let go. None if it could not be claimed."""
+        """Claim an execution and drive it until the drive lets go. None if the claim failed."""
         task = asyncio.current_task()
         assert task is not None
         self._queue.add(task)
@@ -334,7 +337,7 @@ class Worker:
             self._drives[execution.execution_id] = (drive, task)
             self._hand_overs.note_claim(execution.execution_id)
             self._timers.drop(execution.execution_id)
-            if self._closing:  # it was closed while the claim was under way
+            if self._closing:  # the worker was closed while the claim was under way
                 drive.cut()
             elif task in self._late:
                 drive.drain()
@@ -353,7 +356,7 @@ class Worker:
             place.leave()
 
     async def _settle(self, execution: Execution) -> None:
-        """What is left to do for an execution that has ended."""
+        """Notify the parents of an execution that has ended, or purge it after its retention."""
         if execution.owes:
             for parent in await notify_parents(self._store, self._clock, execution):
                 self.notify(parent)
@@ -386,7 +389,7 @@ class Worker:
         return None
 
     def _report(self, page: Page) -> None:
-        """Log what is passed over, because its exec document can't be read."""
+        """Log the executions of a page that are passed over because their exec documents can't be read."""
         for execution_id, problem in page.unreadable.items():
             self._report_once(execution_id, problem)
 
