@@ -74,8 +74,7 @@ class Place:
         try:
             await clock.wait(taken, seconds)
         finally:
-            taking.cancel()
-            await asyncio.wait([taking])
+            taking.cancel()  # from here on it takes nothing, and passes on what it was about to get
         return self._is_taken
 
     def give_up(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 try:
     from opentelemetry import metrics, trace
-    from opentelemetry.context import Context
+    from opentelemetry.context import Context, attach, detach
     from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ImportError:
@@ -87,7 +87,7 @@ def continued(parent: str | None) -> Iterator[None]:
     if not IS_PRESENT or (context := _context(parent)) is None:
         yield
         return
-    with trace.use_span(trace.get_current_span(context)):
+    with _current(trace.get_current_span(context)):
         yield
 
 
@@ -173,13 +173,30 @@ def _span(
     context = start if belongs else Context()
     kind = SpanKind.CLIENT if is_client else SpanKind.INTERNAL
     span: Span = _tracer.start_span(name, context, kind, attributes, links)
-    with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
-        marks = Marks(span)
-        try:
+    marks = Marks(span)
+    try:
+        with _current(span):
             yield marks
-        except BaseException as error:
-            marks.failed(type(error).__name__)
-            raise
+    except BaseException as error:
+        marks.failed(type(error).__name__)
+        raise
+    finally:
+        span.end()
+
+
+@contextlib.contextmanager
+def _current(span: Span) -> Iterator[None]:
+    """That span is the current one. A coroutine that is closed because nobody awaits it any more, as with its event loop,
+    ends in the context of whoever frees it: there is nothing to restore."""
+    token, is_freed = attach(trace.set_span_in_context(span)), False
+    try:
+        yield
+    except GeneratorExit:
+        is_freed = True
+        raise
+    finally:
+        if not is_freed:
+            detach(token)
 
 
 def _context(parent: str | None) -> Context | None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
+from typing import Any
 
 import azure.functions as func
 import pytest
@@ -72,8 +77,6 @@ async def retries(secret: str) -> None:
 @workflow(name="telemetry_stuck")
 async def stuck() -> None:
     """Waits for nothing."""
-    import asyncio
-
     await asyncio.get_running_loop().create_future()
 
 
@@ -191,3 +194,46 @@ def test_without_the_package_nothing_is_told_and_everything_runs() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(
+    "spanning",
+    [
+        lambda: telemetry.continued(CALLER),
+        lambda: telemetry.segment("e", "telemetry_free", None, is_first=True),
+        lambda: telemetry.attempt("telemetry_free", "e", "s", 1),
+        lambda: telemetry.request("free"),
+    ],
+    ids=["continued", "segment", "attempt", "request"],
+)
+def test_what_is_freed_half_way_leaves_no_complaint(
+    spanning: Callable[[], AbstractContextManager[Any]], recorded: Recorded, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when an event loop is dropped with its tasks: the coroutine is closed in another context than it ran in."""
+
+    async def half_way() -> None:
+        with spanning():
+            await asyncio.sleep(0)
+
+    coroutine = half_way()
+    contextvars.Context().run(coroutine.send, None)
+    coroutine.close()
+    assert not caplog.records
+    assert not trace.get_current_span().get_span_context().is_valid
+    assert recorded.totals("durable.drives") in ({}, {(): 0})
+
+
+async def test_what_is_cancelled_has_its_own_span_back(recorded: Recorded) -> None:
+    """And so has what fails."""
+    for error in (asyncio.CancelledError, ValueError, KeyboardInterrupt):
+        with telemetry.continued(CALLER):
+            around = trace.get_current_span()
+            with pytest.raises(error), telemetry.request("fails"):
+                assert trace.get_current_span() is not around
+                raise error
+            assert trace.get_current_span() is around
+    assert [span.attributes["error.type"] for span in recorded.spans("store fails")] == [
+        "CancelledError",
+        "ValueError",
+        "KeyboardInterrupt",
+    ]

@@ -11,8 +11,9 @@ from datetime import timedelta
 import pytest
 
 from engine import Deferred, activity, workflow
+from engine.driving.places import Place, Places
 from engine.ground.errors import Refused, Unavailable
-from engine.testing import Call, Environment
+from engine.testing import Call, Environment, ManualClock
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import echo, ledger
 from tests.support.faults import SWEEPS_NEW_AFTER, Freezer, Process, fed, nth, overwrite, store_of, until
@@ -275,3 +276,20 @@ async def test_an_execution_that_a_sweep_meets_while_it_is_driven_is_left_to_its
         Gate.open.set()
         await driving
         assert (await env.status(id)).value() == "long"
+
+
+async def test_a_place_that_comes_as_its_waiter_gives_up_goes_to_another() -> None:
+    """It is given up after the waiting and before the waiter has heard of it: nobody keeps it, and it isn't lost."""
+    places = Places(held=3, computing=1)
+    first, second, third = [await places.enter()], Place(places), Place(places)
+
+    class Ending(ManualClock):
+        async def wait(self, event: asyncio.Event, seconds: float) -> None:
+            await asyncio.sleep(0)
+            first.pop().give_up()
+
+    assert not await second.take_within(Ending(), 1)
+    await asyncio.wait_for(third.take(), PATIENCE)
+    assert places.free == 0
+    third.give_up()
+    assert await second.take_within(ManualClock(), 1)
