@@ -9,7 +9,6 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextvars
 import inspect
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 from engine.core.activity_info import ActivityInfo, current
 from engine.core.steps import ActivityStep
+from engine.driving.threads import Threads
 from engine.ground import telemetry
 from engine.ground.clock import Clock
 
@@ -30,7 +30,7 @@ class AttemptResult:
 
 
 async def run_attempt(
-    step: ActivityStep, info: ActivityInfo, clock: Clock, threads: concurrent.futures.Executor, begun: asyncio.Event
+    step: ActivityStep, info: ActivityInfo, clock: Clock, threads: Threads, begun: asyncio.Event
 ) -> AttemptResult:
     """Run the activity once. `begun` is set once the activity has a thread, or needs none. Raises CancelledError only
     if this task itself is cancelled."""
@@ -42,7 +42,7 @@ async def run_attempt(
 
 
 async def _run_in_time(
-    step: ActivityStep, info: ActivityInfo, clock: Clock, threads: concurrent.futures.Executor, begun: asyncio.Event
+    step: ActivityStep, info: ActivityInfo, clock: Clock, threads: Threads, begun: asyncio.Event
 ) -> AttemptResult:
     timeout = step.activity.timeout
     done = asyncio.Event()
@@ -62,9 +62,7 @@ async def _run_in_time(
     return task.result()
 
 
-async def _run(
-    step: ActivityStep, info: ActivityInfo, threads: concurrent.futures.Executor, begun: asyncio.Event
-) -> AttemptResult:
+async def _run(step: ActivityStep, info: ActivityInfo, threads: Threads, begun: asyncio.Event) -> AttemptResult:
     activity, loop = step.activity, asyncio.get_running_loop()
     current.set(info)
     try:
@@ -82,7 +80,7 @@ async def _run(
                 except StopIteration as error:  # a future can't hold it: the attempt would never end
                     raise RuntimeError("the activity raised StopIteration") from error
 
-            result = await loop.run_in_executor(threads, call)
+            result = await threads.run(activity.name, info, call)
             if inspect.isawaitable(result):  # a plain function around an async one
                 result = await result
         value, _ = activity.signature.result.round_trip(result)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import random
 from dataclasses import dataclass
 
 from engine.core.registry import Registry
+from engine.driving.threads import Threads
 from engine.ground.clock import Clock
 from engine.ground.settings import Settings
 from engine.store.base import Store
@@ -21,5 +21,5 @@ class Resources:
     registry: Registry
     clock: Clock
     settings: Settings
-    threads: concurrent.futures.Executor
+    threads: Threads
     rng: random.Random

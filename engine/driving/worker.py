@@ -14,7 +14,6 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import logging
 import random
@@ -31,6 +30,7 @@ from engine.driving.hand_overs import HandOver, HandOvers, Hint
 from engine.driving.left_alone import why_left_alone
 from engine.driving.places import Place, Places
 from engine.driving.resources import Resources
+from engine.driving.threads import Threads
 from engine.driving.timers import Timers, is_soon
 from engine.driving.watchdog import Watchdog
 from engine.ground import telemetry
@@ -64,7 +64,7 @@ class Worker:
         self._registry = registry
         self._settings = settings
         self._clock = clock
-        self._threads = concurrent.futures.ThreadPoolExecutor(settings.activity_threads, thread_name_prefix="activity")
+        self._threads = Threads(clock, settings.activity_threads)
         self._resources = Resources(store, registry, clock, settings, self._threads, rng or random.Random())
         self._watchdog = Watchdog(settings.blocked_after, settings.blocked_exit)
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
@@ -224,7 +224,7 @@ class Worker:
         await self._wait_for_tasks(timedelta(seconds=5))
         for task in self._tasks:
             task.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         self._watchdog.close()
 
     def _forget(self, task: asyncio.Task[None]) -> None:

@@ -53,8 +53,8 @@ class Settings:
     """How long one invocation drives one execution. The host's functionTimeout has to be longer."""
     page: int = 100
     """Executions that the sweep asks for at a time."""
-    activity_threads: int = 32
-    """Sync activities that run at a time in one process."""
+    activity_threads: int = 64
+    """Sync activities that run at a time in one process. One activity has half of the threads at most."""
     blocked_after: timedelta = timedelta(0)
     """How long the event loop may stand still before a warning names what blocks it; zero: nobody looks."""
     blocked_exit: timedelta = timedelta(0)

@@ -186,8 +186,8 @@ def _span(
 
 @contextlib.contextmanager
 def _current(span: Span) -> Iterator[None]:
-    """That span is the current one. A coroutine that is closed because nobody awaits it any more, as with its event loop,
-    ends in the context of whoever frees it: there is nothing to restore."""
+    """That span is the current one. A coroutine that is closed because nobody awaits it any more, as with its event
+    loop, ends in the context of whoever frees it: there is nothing to restore."""
     token, is_freed = attach(trace.set_span_in_context(span)), False
     try:
         yield

@@ -228,7 +228,8 @@ class Environment:
             while not driving.done():
                 before = set(self._script.running)
                 await asyncio.wait({driving}, timeout=self._patience.total_seconds())
-                hanging = [ends for attempt, ends in list(self._script.running.items()) if attempt in before]
+                now, running = self.clock.now(), list(self._script.running.items())
+                hanging = [ends for attempt, ends in running if attempt in before and ends >= now]
                 if hanging and not driving.done():
                     self.clock.jump(min(hanging) + timedelta(milliseconds=1))
         finally:

@@ -201,7 +201,7 @@ def test_limits_are_those_of_the_code() -> None:
     [
         ("executions that compute at a time in one process", f"{Settings.max_drives}, `ENGINE_MAX_DRIVES`"),
         ("executions that one process holds", f"{Settings.max_held:,}, `ENGINE_MAX_HELD`"),
-        ("sync activities of one process at a time", f"{Settings.activity_threads}"),
+        ("sync activities of one process at a time", f"{Settings.activity_threads}; half of them of one activity"),
         ("a batch of the feed", f"{BATCH} s, then it hands over; {BATCH + LET_GO} s if the store is slow"),
         ("a drive of the queue", f"{DRIVE} minutes, then it hands over"),
         ("a lease, a heartbeat", f"{Settings.lease.seconds} s, {Settings.lease.seconds // 3} s"),

@@ -283,7 +283,7 @@ async def test_an_interrupt_does_not_wait_for_a_sync_activity() -> None:
         assert status.outcome == "interrupted"
         before = await env.store.inner.load(id)
         Stage.thread_open.set()
-        await asyncio.get_running_loop().run_in_executor(env.worker._threads, lambda: None)
+        await asyncio.get_running_loop().run_in_executor(env.worker._threads._pool, lambda: None)
         await env.settle()
         assert (await env.store.inner.load(id), await env.status(id)) == (before, status)
         assert Stage.runs == 1
