@@ -24,7 +24,7 @@ from engine.store.cosmos.account import (
     CosmosAccount,
 )
 from engine.store.cosmos.client import Connection
-from engine.store.cosmos.resend import Resend
+from engine.store.cosmos.resend import Meaning, Resend, Trouble
 from engine.store.cosmos.schema import LEASES, container_definition, leases_definition
 from engine.store.cosmos.usage import Usage
 
@@ -60,6 +60,31 @@ async def _create(client: CosmosClient, database: str, definition: dict[str, Any
         default_ttl=definition["defaultTtl"],
     )
     return differences(definition, dict(await container.read()))
+
+
+async def check_containers(account: CosmosAccount, retry: Resend | None = None) -> list[str]:
+    """A sentence for each container that is missing or differs from its definition. Changes nothing. Raises
+    StoreError."""
+    connection, retry = Connection(account, Usage()), retry or Resend()
+
+    async def look() -> list[str]:
+        database = (await connection.client()).get_database_client(account.database)
+        found = list[str]()
+        for definition in (container_definition(account.container), leases_definition(LEASES)):
+            try:
+                properties = await database.get_container_client(definition["id"]).read()
+            except Exception as error:
+                if Trouble.of(error).meaning not in (Meaning.MISSING, Meaning.NO_CONTAINER):
+                    raise
+                found.append(f"database {account.database} has no container {definition['id']}")
+            else:
+                found += differences(definition, dict(properties))
+        return found
+
+    try:
+        return await retry(f"looking at database {account.database} in {account.endpoint}", look)
+    finally:
+        await connection.close()
 
 
 def differences(wanted: dict[str, Any], found: dict[str, Any]) -> list[str]:

@@ -95,7 +95,7 @@ def test_a_source_tree_has_no_template(tmp_path: Path) -> None:
 def test_the_command_says_which_extra_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "engine.cli.commands", raising=False)
     monkeypatch.setitem(sys.modules, "typer", None)
-    with pytest.raises(SystemExit, match=r"pip install 'durable-workflows\[dev\]'"):
+    with pytest.raises(SystemExit, match=r"pip install 'durable-workflows\[cli\]'"):
         main()
 
 

@@ -1,0 +1,51 @@
+"""What the commands print. All that an execution holds is text: no markup, and nothing that steers a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+UNBROKEN = 100_000
+"""Columns of an output that is no terminal: a program reads it line by line."""
+
+
+def printable(text: str) -> str:
+    """Text without control characters and half characters: each becomes its JSON escape, such as \\u001b."""
+    return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
+
+
+def json_text(value: Any, indent: int | None = 2) -> str:
+    """A value as JSON text that a terminal can show."""
+    return printable(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def print_json(value: Any, indent: int | None = 2) -> None:
+    """Print a value as JSON."""
+    typer.echo(json_text(value, indent))
+
+
+def print_shown(shown: RenderableType) -> None:
+    """Print something for a person. Where no terminal is, each thing is one line, without spaces at its end."""
+    console = new_console()
+    if console.is_terminal:
+        console.print(shown)
+        return
+    with console.capture() as printed:
+        console.print(shown)
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+
+
+def new_console() -> Console:
+    """A console on standard output that takes no markup."""
+    width = None if sys.stdout.isatty() else UNBROKEN
+    return Console(markup=False, highlight=False, emoji=False, width=width)
+
+
+def text(value: object, style: str = "") -> Text:
+    """A value of an execution, to be shown as it is. What isn't text is shown as JSON on one line."""
+    return Text(printable(value if isinstance(value, str) else json_text(value, None)), style)

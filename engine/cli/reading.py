@@ -1,0 +1,104 @@
+"""`durable get`, `list`, `tree`, `history`, `stack`: what the API says of executions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from engine.cli.api import Api
+from engine.cli.options import AsJson, Key, Named, Url, id_of
+from engine.cli.output import print_json, print_shown, text
+from engine.cli.pages import pages
+from engine.cli.problems import Refused
+from engine.cli.shown import show_events, show_family, show_list, show_stack
+from engine.cli.starting import report
+
+
+def get(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
+    """Show how an execution stands."""
+    with Api.at(url) as api:
+        report(api.get(f"executions/{id_of(execution, key)}"), as_json)
+
+
+def list_executions(
+    filter: Annotated[
+        str, typer.Argument(metavar="[FILTER]", help="Which, as in 'workflow:fulfil is:stuck'.", show_default=False)
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50,
+    counts: Annotated[
+        bool, typer.Option("--counts", help="How many there are in each state, in place of a list.")
+    ] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """List executions, the newest first. docs/guide.md has the language of filters."""
+    with Api.at(url) as api:
+        query = {"q": filter} if filter else {}
+        if counts:
+            counted: dict[str, int] = api.get("counts", query)
+            if as_json:
+                print_json(counted)
+            else:
+                print_shown(text("\n".join(f"{number:>8,} {word}" for word, number in counted.items())))
+            return
+        found = pages(api, "executions", "executions", query, limit, 500)
+    if as_json:
+        print_json(found)
+        return
+    print_shown(show_list(found["executions"]))
+    if slow := found.get("slow"):
+        typer.echo(f"no index serves {', '.join(slow)}", err=True)
+    if "continuation" in found:
+        typer.echo(f"there are more than {limit}: see --limit", err=True)
+
+
+def tree(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
+    """Show the tree of children that an execution belongs to."""
+    with Api.at(url) as api:
+        family = api.get(f"executions/{id_of(execution, key)}/family")
+    if as_json:
+        print_json(family)
+    else:
+        print_shown(show_family(family))
+
+
+def history(
+    execution: Named,
+    key: Key = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many events at most, from the oldest on.")] = 1_000,
+    full: Annotated[bool, typer.Option("--full", help="Large values too, with --json.")] = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the events of an execution, the oldest first."""
+    with Api.at(url) as api:
+        query = {"values": "full" if full else "short"}
+        found = pages(api, f"executions/{id_of(execution, key)}/history", "events", query, limit, 1_000)
+    if as_json:
+        print_json(found)
+        return
+    print_shown(show_events(found["events"]))
+    _note(found.get("problem"))
+    if "continuation" in found:
+        _note(f"{found['length']:,} events in all: see --limit")
+
+
+def stack(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
+    """Show what an execution waits for now, and the lines of its source that wait."""
+    with Api.at(url) as api:
+        status: dict[str, Any] = api.get(f"executions/{id_of(execution, key)}", {"pending": "true"})
+    if as_json:
+        print_json(status)
+        return
+    if status["pending"]:
+        print_shown(show_stack(status["pending"]))
+    else:
+        report({name: value for name, value in status.items() if name != "pendingProblem"}, as_json)
+    if problem := status.get("pendingProblem"):
+        raise Refused(f"this may not be all: {problem}")
+
+
+def _note(sentence: str | None) -> None:
+    if sentence:
+        typer.echo(sentence, err=True)

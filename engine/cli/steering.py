@@ -1,0 +1,86 @@
+"""`durable resolve`, `send`, `interrupt`, `resume`, `terminate`, `purge`: what changes an execution."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from engine.cli.api import Api
+from engine.cli.options import AsJson, Key, Named, Url, id_of, json_given
+from engine.cli.output import print_json
+from engine.cli.starting import report
+
+Value = Annotated[str, typer.Argument(metavar="VALUE", help="JSON; @FILE, or - for standard input.")]
+Reason = Annotated[
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why. The status shows it, and the workflow sees it.")
+]
+
+
+def resolve(
+    execution: Named,
+    deferred: Annotated[str, typer.Argument(metavar="DEFERRED", help="Its name, as in approval or vote[ann].")],
+    value: Value,
+    key: Key = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Resolve a deferred with a value. The first value wins; the same one again is no problem."""
+    body = json_given(value, "value")
+    with Api.at(url) as api:
+        report(api.post(f"executions/{id_of(execution, key)}/deferreds/-", body, {"name": deferred}), as_json)
+
+
+def send(
+    execution: Named,
+    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="Its name.")],
+    value: Value,
+    key: Key = None,
+    once: Annotated[
+        str | None, typer.Option("--once", metavar="KEY", help="With the same KEY again, nothing is sent.")
+    ] = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send one more value to a channel."""
+    body, headers = json_given(value, "value"), {} if once is None else {"Idempotency-Key": once}
+    with Api.at(url) as api:
+        path = f"executions/{id_of(execution, key)}/channels/-"
+        report(api.call("POST", path, {"name": channel}, body, headers).body, as_json)
+
+
+def interrupt(
+    execution: Named, key: Key = None, reason: Reason = None, url: Url = None, as_json: AsJson = False
+) -> None:
+    """Ask an execution to stop and clean up."""
+    with Api.at(url) as api:
+        report(api.post(f"executions/{id_of(execution, key)}/interrupt", body_of("interrupt", reason)), as_json)
+
+
+def resume(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
+    """Let a suspended execution run again, after its cause was cured."""
+    with Api.at(url) as api:
+        report(api.post(f"executions/{id_of(execution, key)}/resume"), as_json)
+
+
+def terminate(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
+    """End an execution at once: nothing runs, no cleanup either."""
+    with Api.at(url) as api:
+        report(api.post(f"executions/{id_of(execution, key)}/terminate"), as_json)
+
+
+def purge(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
+    """Delete all that is stored of an execution that has ended."""
+    id = id_of(execution, key)
+    with Api.at(url) as api:
+        api.call("DELETE", f"executions/{id}")
+    if as_json:
+        print_json({"executionId": id, "purged": True})
+    else:
+        typer.echo(f"{id} is purged")
+
+
+def body_of(action: str, reason: str | None) -> str | None:
+    """The body of the request for an action."""
+    return json.dumps({"reason": reason}) if action == "interrupt" and reason is not None else None
