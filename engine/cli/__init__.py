@@ -15,4 +15,4 @@ def main() -> None:
         if error.name not in ("typer", "rich"):
             raise
         raise SystemExit("durable needs the extra `cli`: pip install 'durable-workflows[cli]'") from None
-    app()
+    app(prog_name="durable")

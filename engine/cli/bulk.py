@@ -22,7 +22,7 @@ MAX_BULK = 10_000
 SAMPLE = 10
 """Executions that are shown before anything is done."""
 
-Action = Literal["interrupt", "resume", "terminate", "purge"]
+Action = Literal["interrupt", "resume", "retry", "terminate", "purge"]
 
 
 def bulk(
@@ -33,7 +33,7 @@ def bulk(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Interrupt, resume, terminate or purge all executions that a filter finds.
+    """Interrupt, resume, retry, terminate or purge all executions that a filter finds.
 
     Without --yes it says how many there are, shows some of them and asks; where nobody can answer, it does nothing. The
     exit code is 1 if one of them is refused.

@@ -26,7 +26,7 @@ from engine.cli.problems import PROBLEM, USAGE, Refused
 from engine.cli.recordings import sentence, verdict, workflows_in
 from engine.cli.stores import opened, settings_for
 from engine.core.declarations import Workflow
-from engine.ground.errors import Missing, Unreadable
+from engine.ground.errors import DecodingError, Missing, NonDeterminism, NotDurable, Unreadable
 from engine.store.base import Filter
 from engine.store.conditions import Condition
 from engine.store.documents import Execution
@@ -38,6 +38,8 @@ MOST_LISTED = 10_000
 """Live executions that a sample is drawn from: the newest."""
 PAGE = 100
 
+CURED_BY_CODE = {error.__name__ for error in (DecodingError, NonDeterminism, NotDurable)}
+"""Causes of a suspension that a replay finds."""
 _RUNNING = Condition((("status",),), "is", ("running",))
 
 
@@ -109,7 +111,7 @@ async def replay_live(
         as_today = execution.cause is not None and execution.cause.type == found.get("problem")
         if not found["replays"]:
             (already if as_today else breaks).append(found)
-        elif execution.cause is not None and execution.cause.type == "NonDeterminism":
+        elif execution.cause is not None and execution.cause.type in CURED_BY_CODE:
             cured.append(found)
     return Findings(await runtime.store.total(live), len(listed), replayed, breaks, already, cured)
 

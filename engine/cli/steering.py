@@ -1,4 +1,4 @@
-"""`durable resolve`, `send`, `interrupt`, `resume`, `terminate`, `purge`: what changes an execution."""
+"""`durable resolve`, `send`, `interrupt`, `resume`, `retry`, `terminate`, `purge`: what changes an execution."""
 
 from __future__ import annotations
 
@@ -62,6 +62,12 @@ def resume(execution: Named, key: Key = None, url: Url = None, as_json: AsJson =
     """Let a suspended execution run again, after its cause was cured."""
     with Api.at(url) as api:
         report(api.post(f"executions/{id_of(execution, key)}/resume"), as_json)
+
+
+def retry(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
+    """Let an execution that failed or was interrupted run again, from the activity that failed."""
+    with Api.at(url) as api:
+        report(api.post(f"executions/{id_of(execution, key)}/retry"), as_json)
 
 
 def terminate(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:

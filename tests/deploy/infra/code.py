@@ -16,7 +16,8 @@ _REFERENCE = re.compile(r"%([A-Z][A-Z0-9_]{2,})%")
 
 def sources() -> list[Path]:
     """The files that run in Azure."""
-    return [ROOT / "function_app.py", *sorted((ROOT / "engine").rglob("*.py")), *sorted(ROOT.glob("workflows/*.py"))]
+    engine = [path for path in (ROOT / "engine").rglob("*.py") if not path.is_relative_to(ROOT / "engine/cli")]
+    return [ROOT / "function_app.py", *sorted(engine), *sorted(ROOT.glob("workflows/*.py"))]
 
 
 def settings_read() -> set[str]:

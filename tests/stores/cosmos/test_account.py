@@ -8,7 +8,7 @@ from engine import Runtime
 from engine.ground.errors import Unavailable
 from engine.store.cosmos import init as cosmos_init
 from engine.store.cosmos.account import CosmosAccount
-from engine.store.cosmos.init import create_containers, differences
+from engine.store.cosmos.init import check_containers, create_containers, differences
 from engine.store.cosmos.schema import INDEXING_POLICY, container_definition, leases_definition
 from engine.store.cosmos.store import CosmosStore
 from engine.store.sqlite.store import SqliteStore
@@ -119,6 +119,15 @@ async def test_init_says_what_is_different(double: CosmosDouble) -> None:
     assert len(found) == 2
     assert "defaultTtl is None, not -1" in found[0]
     assert "container executions indexes ['/*']" in found[1]
+
+
+async def test_a_check_says_what_is_missing_or_different_and_changes_nothing(double: CosmosDouble) -> None:
+    double.add_container("workflows", "executions", "/executionId", default_ttl=-1)
+    for _ in range(2):
+        found = await check_containers(account(double), Time().retry())
+        assert len(found) == 2
+        assert "container executions indexes ['/*']" in found[0]
+        assert found[1] == "database workflows has no container leases"
 
 
 def test_another_partition_key_is_different() -> None:
