@@ -1,4 +1,4 @@
-"""What an activity may know of its own call, while it runs."""
+"""What a running activity may know about its own call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ActivityInfo:
-    """What an activity may know of its call. `attempt` counts from 1."""
+    """What an activity may know about its call. `attempt` counts from 1."""
 
     execution_id: str
     workflow: str
@@ -19,8 +19,8 @@ class ActivityInfo:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this step, and for no other step, execution or run. Hand it to systems that
-        drop repeats."""
+        """A key that is the same for every attempt of this step, and differs for every other step, execution and run.
+        Pass it to systems that ignore repeated requests with one key."""
         run = f".{self.run_id}" if self.run_id else ""
         return f"{self.execution_id}{run}-{self.step}"
 
@@ -29,7 +29,7 @@ current: contextvars.ContextVar[ActivityInfo] = contextvars.ContextVar("activity
 
 
 def current_info() -> ActivityInfo:
-    """Of the activity that is running here. Raises RuntimeError outside of one."""
+    """The info of the activity that is running here. Raises RuntimeError outside an activity."""
     try:
         return current.get()
     except LookupError:

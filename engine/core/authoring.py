@@ -1,4 +1,4 @@
-"""The words that authors use: `@workflow` and `@activity`, and what both offer while their code runs."""
+"""The functions that authors use: `@workflow`, `@activity`, and what a workflow or activity may call while it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 class _ActivityWords:
-    """`@activity`, and `activity.info()` inside of one."""
+    """`@activity`, and `activity.info()` inside an activity."""
 
     @overload
     def __call__(self, function: Callable[P, Awaitable[R]], /) -> Activity[P, R]: ...  # type: ignore[overload-overlap]
@@ -52,10 +52,12 @@ class _ActivityWords:
     ) -> Any:
         """Make a function, async or not, an activity: a step that runs at least once and whose result is stored.
 
-        name: what the history calls it; the function's own name unless given. Never change it while executions run.
-        retry: when a failed attempt is repeated; never, unless given.
-        timeout: of one attempt; none, unless given. A sync function can't be stopped: its late result is ignored.
-        raises: exception classes that come back as themselves. `Failure` subclasses do so anyway.
+        name: the activity's name in the history. The default is the function's name. Never change it while executions
+            run.
+        retry: when to repeat a failed attempt. The default is never.
+        timeout: the time limit of one attempt. The default is none. A sync function can't be stopped: its late result
+            is ignored.
+        raises: exception classes that come back as themselves. `Failure` subclasses always do.
         """
         decorator = _ActivityDecorator(name, retry, timeout, raises)
         return decorator if function is None else decorator(function)
@@ -86,7 +88,7 @@ class _ActivityDecorator:
 
 
 class _WorkflowWords:
-    """`@workflow`, and what a workflow's code may use in place of what a replay can't repeat."""
+    """`@workflow`, and the replacements for functions that a replay can't repeat."""
 
     logger: logging.LoggerAdapter[logging.Logger]
     """Writes each line of a workflow once, however often its code is replayed."""
@@ -125,16 +127,16 @@ class _WorkflowWords:
     ) -> Any:
         """Make an async function of one payload (or none) a workflow.
 
-        name: what executions call it; the function's own name unless given. Letters, digits, `_` and `.`.
-        version: executions go on with the version they were started with; register both while both are needed.
-        idempotency_key: makes of the payload what it is about; starting twice with one key is starting once.
-        max_parallel: activities of one execution that run at a time.
-        tags: texts by name, shown with each of its executions.
-        suspend_on_failure: an activity that fails for good, or a mistake of the workflow's own code (TypeError),
-            suspends the execution, and `resume` runs it again.
-        time_limit: after which an execution is cancelled, compensated and failed with a TimeoutError.
-        retention: how long a finished execution is kept, at least a minute; zero: for ever. Not given, it is what the
-            settings say: 30 days. For that time, starting it again finds it instead of running it twice.
+        name: the workflow's name, with letters, digits, `_` and `.`. The default is the function's name.
+        version: an execution continues with the version that started it. Register both versions while both are needed.
+        idempotency_key: a function that makes a key of the payload. Starting twice with one key is starting once.
+        max_parallel: how many activities of one execution run at a time.
+        tags: texts by name, shown with each execution.
+        suspend_on_failure: whether an activity that fails for good, or a mistake of the workflow's own code
+            (TypeError), suspends the execution. `resume` then runs it again.
+        time_limit: after this time an execution is cancelled, compensated and failed with a TimeoutError.
+        retention: how long a finished execution is kept, at least a minute. Zero means for ever. The default comes from
+            the settings: 30 days. During this time, another start finds the execution instead of running it again.
         """
         options = Options(max_parallel, {} if tags is None else tags, suspend_on_failure, time_limit, retention)
 
@@ -174,15 +176,15 @@ class _WorkflowWords:
         return _context("workflow.execution_id()").execution_id
 
     def cause(self) -> BaseException | None:
-        """In a compensation or finalizer: what the workflow failed with, CancelledError if it was interrupted, None if
-        it ended well."""
+        """In a compensation or finalizer, the error with which the workflow failed. CancelledError if it was
+        interrupted, None if it ended well."""
         return _context("workflow.cause()").cause
 
     def as_completed(
         self, awaitables: Iterable[Awaitable[R]], *, timeout: float | timedelta | None = None
     ) -> Iterator[Any]:
-        """As `asyncio.as_completed`, which starts bare coroutines in the order of their memory addresses; this one
-        starts them in the order given. `timeout`: seconds, or a timedelta."""
+        """As `asyncio.as_completed`, but bare coroutines start in the given order. `asyncio.as_completed` starts them
+        in the order of their memory addresses. `timeout`: seconds, or a timedelta."""
         _context("workflow.as_completed()")
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         return asyncio.as_completed([asyncio.ensure_future(a) for a in awaitables], timeout=seconds)
@@ -193,7 +195,8 @@ class _WorkflowLogger(logging.LoggerAdapter[logging.Logger]):
         super().__init__(logger, {})
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Keep the line until the events of its turn are recorded. Its text is made now: what it shows may change."""
+        """Keep the line until the events of its turn are recorded. The text is made now, because its arguments may
+        change."""
         context: Context | None = current_context()
         if context is None:
             self.logger.log(level, msg, *args, **kwargs)
@@ -209,7 +212,7 @@ class _WorkflowLogger(logging.LoggerAdapter[logging.Logger]):
 def _formatted(message: object, args: tuple[object, ...]) -> str:
     try:
         return logging.LogRecord("", 0, "", 0, message, args, None).getMessage()
-    except Exception as error:  # noqa: BLE001 - what is shown may raise anything
+    except Exception as error:  # noqa: BLE001 - an argument's own formatting may raise anything
         return f"{message!r} can't be formatted with {len(args)} arguments: {type(error).__name__}"
 
 
@@ -221,9 +224,10 @@ def _context(what: str) -> Context:
 
 
 def compensate(undo: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Have `undo(*args, **kwargs)` run if the workflow fails or is interrupted: the newest first, each durable.
+    """Register the compensation `undo(*args, **kwargs)`. It runs if the workflow fails or is interrupted.
 
-    One that fails is recorded with the outcome, and the others still run. For the code of a workflow.
+    The newest compensation runs first, and each is durable. If one fails, the error is recorded with the outcome, and
+    the others still run. Call this only from the code of a workflow.
     """
     context = _context("compensate()")
     if not callable(undo):
@@ -234,9 +238,11 @@ def compensate(undo: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwa
 
 
 def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:
-    """Have the async function `last` run at the very end, after compensations, with the outcome that the workflow comes
-    to. If an interrupt then changes the outcome, before it is recorded, `last` runs again. It may call activities. Not
-    run at suspension, nor by `terminate`."""
+    """Register the async function `last` to run at the very end, after compensations, with the workflow's outcome.
+
+    `last` may call activities. If an interrupt changes the outcome before it is recorded, `last` runs again. It doesn't
+    run when the execution is suspended or terminated.
+    """
     context = _context("finalizer()")
     if not callable(last):
         raise TypeError(f"finalizer() takes an async function of the outcome, not {last!r}")
@@ -246,10 +252,10 @@ def finalizer(last: Callable[[Outcome], Awaitable[Any]]) -> None:
 def restart(payload: Any = MISSING) -> NoReturn:
     """End this run of the workflow, and begin the next one under the same execution id, with an empty history.
 
-    Channel values that nobody received, deferreds that nobody awaited, tags and waiting parents come along. Children
-    that this run waits for are interrupted, as at its end. The payload is that of this workflow; None, or nothing where
-    it takes none. Call it from the workflow's own code, not from a task that it made. It raises a BaseException, so
-    that `finally` blocks run. A time limit counts for each run.
+    The new run keeps channel values that nobody received, deferreds that nobody awaited, tags and waiting parents.
+    Children that this run waits for are interrupted, as at its end. `payload` is the workflow's payload; leave it out
+    if the workflow takes none. Call `restart` from the workflow's own code, not from a task that the code made. It
+    raises a BaseException, so that `finally` blocks run. A time limit counts for each run.
 
     Raises EncodingError or TooLarge for a payload that can't be stored, and RuntimeError if compensations or finalizers
     are registered: they would be lost.

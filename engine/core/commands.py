@@ -1,4 +1,4 @@
-"""What a run asks its driver to do: values that `Run.take_commands` hands over, in the order of the code's requests."""
+"""What a run asks its driver to do. `Run.take_commands` returns these values in the order of the code's requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an author declares: activities, workflows, deferreds. Nothing here runs anything by itself."""
+"""The declarations of an author: activities, workflows, deferreds and channels. Nothing here runs by itself."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Call = Coroutine[object, object, R]
-"""A call, awaited for an R. It holds no Any: mypy finds no type for an `asyncio.gather` of calls that hold one."""
+"""A call that gives an R when awaited. The type contains no Any, because mypy finds no type for an `asyncio.gather` of
+calls whose types contain Any."""
 KeyFunction = Callable[[Any], str] | Callable[[], str]
-"""Makes an idempotency key of the payload, or of nothing for a workflow without a payload."""
+"""Makes an idempotency key from the payload. For a workflow without a payload, it takes no argument."""
 
 MISSING: Any = object()
-"""Stands for a payload or an option that wasn't given: None may be one."""
+"""Stands for a payload or an option that wasn't given. None can't, because None may be given."""
 
 
 class Steps(Protocol):
-    """What a declaration asks of the context of the code that uses it."""
+    """What a declaration needs from the context of the code that uses it."""
 
     def call_activity(self, activity: Activity[Any, Any], args: Any, kwargs: Any) -> Coroutine[Any, Any, Any]: ...
 
@@ -51,7 +52,7 @@ class Steps(Protocol):
 
 
 class StandIns(Protocol):
-    """What runs in place of activities' own functions, in tests."""
+    """Functions that run in place of the activities' own functions, in tests."""
 
     def function_of(self, activity: Activity[Any, Any]) -> Callable[..., Any]: ...
 
@@ -59,7 +60,7 @@ class StandIns(Protocol):
 
 
 stand_ins: contextvars.ContextVar[StandIns | None] = contextvars.ContextVar("stand_ins", default=None)
-"""In the context of a driver: what its activities run, if not their own functions."""
+"""In the context of a driver: the stand-ins that its activities run. None: they run their own functions."""
 
 
 def current_context() -> Any:
@@ -71,8 +72,8 @@ def current_context() -> Any:
 class Activity(Generic[P, R]):
     """A function that a workflow calls as a durable step. Made by `@activity`.
 
-    Called in a workflow it is a step: awaited once, run at least once, its result stored. Awaited anywhere else, the
-    call is one of the plain function.
+    In a workflow, a call is a step: it is awaited once and runs at least once, and its result is stored. Anywhere else,
+    a call calls the plain function.
     """
 
     def __init__(
@@ -114,19 +115,19 @@ class Activity(Generic[P, R]):
 
     @property
     def to_run(self) -> Callable[..., Any]:
-        """What an attempt runs: the author's function, or what stands in for it in a test."""
+        """The function that an attempt runs: the author's function, or its stand-in in a test."""
         others = stand_ins.get()
         return self.function if others is None else others.function_of(self)
 
     @property
     def is_async(self) -> bool:
-        """Whether `to_run` is async; if it isn't, it runs in a thread."""
+        """Whether `to_run` is async. A function that isn't async runs in a thread."""
         others = stand_ins.get()
         return self._is_async if others is None else others.is_async(self)
 
     @functools.cached_property
     def signature(self) -> Signature:
-        """How arguments and result are stored. Built at first use, when every annotation can be resolved."""
+        """How arguments and result are stored. It is built at first use, when every annotation can be resolved."""
         return Signature(self.function, f"activity {self.name}")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
@@ -138,9 +139,11 @@ class Activity(Generic[P, R]):
     def with_options(self, *, retry: Retry | None = MISSING, timeout: timedelta | None = MISSING) -> Self:
         """The same activity with other options for one call, as in `charge.with_options(timeout=minute)(order)`.
 
-        retry: when a failed attempt of this call is repeated; None: never. timeout: of one attempt; None: none.
-        An option that isn't given stays as declared. The history doesn't record options: they may change while
-        executions run, and hold for the attempts from then on. Raises TypeError and ValueError as `@activity` does.
+        retry: when to repeat a failed attempt of this call. None: never.
+        timeout: the time limit of one attempt. None: no limit.
+
+        An option that isn't given stays as declared. The history doesn't record options. So they may change while
+        executions run, and a change applies to all later attempts. Raises TypeError and ValueError as `@activity` does.
         """
         _check_attempts(None if retry is MISSING else retry, None if timeout is MISSING else timeout)
         one = copy.copy(self)
@@ -161,17 +164,17 @@ class Activity(Generic[P, R]):
 
 
 class SyncActivity(Activity[P, R]):
-    """An activity of a sync function, which runs in a thread. Its calls are awaited, as those of every activity.
+    """An activity whose function is sync and runs in a thread. Its calls are awaited, like those of every activity.
     `function` is the plain function: `pack.function("lamp")` calls it without a workflow and without `await`."""
 
     function: Callable[P, R]
 
 
 class Deferred(Generic[R]):
-    """A value that comes from outside, awaited in a workflow as often as one likes: `decision = await approval`.
+    """A value that comes from outside. A workflow may await it any number of times: `decision = await approval`.
 
-    It is resolved once for each execution, by whoever completes it: the first value wins, whether it comes before the
-    workflow waits or after. `name` is unique in an app; `type` is what it brings.
+    A deferred is resolved once for each execution. The first value wins, whether it comes before or after the workflow
+    begins to wait. `name` is unique in an app. `type` is the type of the value.
     """
 
     @overload
@@ -185,7 +188,7 @@ class Deferred(Generic[R]):
         self.place = declared_at()
 
     def __getitem__(self, key: object) -> Deferred[R]:
-        """One of many of its kind, as `approval[item.id]`: a deferred of its own, with the same type."""
+        """One deferred of many with the same type, such as `approval[item.id]`. Each is resolved by itself."""
         name = f"{self.name}[{key}]"
         one = Deferred.__new__(Deferred)
         one.name = checked_name(name, "deferred", numbered=False)
@@ -193,22 +196,22 @@ class Deferred(Generic[R]):
         return one
 
     def token(self) -> str:
-        """The token by which the outside completes it, for this execution. For the code of a workflow."""
+        """The token with which the outside resolves this deferred of this execution. For the code of a workflow."""
         run = current_context()
         if run is None:
             raise RuntimeError("token() is for the code of a workflow; elsewhere it is token_for(workflow, payload)")
         return tokens.encode(tokens.Target(run.workflow.name, run.execution_id, self.name))
 
     def token_for(self, workflow: Workflow[Any, Any], payload: Any = None, *, key: str | None = None) -> str:
-        """The same token from outside, also before the execution is started: by the idempotency key, given or derived
-        from the payload. Raises ValueError if there is none."""
+        """The same token, made outside a workflow, even before the execution is started. It is made from the
+        idempotency key, which is given or derived from the payload. Raises ValueError if there is no key."""
         key = key if key is not None else workflow.key_of(workflow.stored_payload(payload)[1])
         if key is None:
             raise ValueError(f"workflow {workflow.name} derives no idempotency key: give one")
         return tokens.encode(tokens.Target(workflow.name, execution_id(workflow.name, key), self.name))
 
     async def wait(self) -> R:
-        """Its value, as a coroutine: for `create_task`, `asyncio.wait` and the like."""
+        """Wait for the value. This gives a coroutine for `create_task`, `asyncio.wait` and similar functions."""
         run = current_context()
         if run is None:
             raise RuntimeError(f"deferred {self.name!r} can only be awaited in a workflow")
@@ -223,11 +226,11 @@ class Deferred(Generic[R]):
 
 
 class Channel(Generic[R]):
-    """Many values from outside under one name, in the order in which they came, each received once.
+    """Many values from outside under one name. They arrive in order, and each is received once.
 
         async for event in events: ...          # or: event = await events.receive()
 
-    `name` is unique in an app; `type` is what it brings.
+    `name` is unique in an app. `type` is the type of the values.
     """
 
     @overload
@@ -241,7 +244,7 @@ class Channel(Generic[R]):
         self.place = declared_at()
 
     async def receive(self) -> R:
-        """The next value, once there is one."""
+        """Wait for the next value."""
         run = current_context()
         if run is None:
             raise RuntimeError(f"channel {self.name!r} can only be received from in a workflow")
@@ -313,7 +316,7 @@ class Workflow(Generic[P, R]):
         return (self.payload.decode(payload),) if self.takes_payload else ()
 
     def default_payload(self) -> Any:
-        """What the payload is if none is given. Raises InvalidInput if the workflow needs one."""
+        """The payload of a start that gives none. Raises InvalidInput if the workflow needs one."""
         if not self.takes_payload:
             return None
         if not self.optional_payload:
@@ -321,8 +324,8 @@ class Workflow(Generic[P, R]):
         return next(iter(inspect.signature(self.function).parameters.values())).default
 
     def key_of(self, payload: Any) -> str | None:
-        """The idempotency key that the workflow derives from a payload, or None if it declares none. Raises
-        InvalidInput where it can't."""
+        """The idempotency key that the workflow derives from a payload. None if it declares no key function. Raises
+        InvalidInput if the function fails or doesn't give a text."""
         if self.idempotency_key is None:
             return None
         try:
@@ -346,12 +349,12 @@ class Workflow(Generic[P, R]):
         return self._call_child(run, args, kwargs, waits=True, abandon=False)
 
     def child(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """As a plain call in a workflow, but for a child that lives on when its parent ends."""
+        """Call the workflow as a child that lives on when its parent ends."""
         return self._call_child(self._inside("child"), args, kwargs, waits=True, abandon=True)
 
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Call[str]:
-        """Start a child without waiting for its end. Returns its execution id. For the code of a workflow; elsewhere
-        it is `client.start`."""
+        """Start a child without waiting for its end. Returns the child's execution id. For the code of a workflow.
+        Other code uses `client.start`."""
         return self._call_child(self._inside("start"), args, kwargs, waits=False, abandon=True)
 
     def stored_payload(self, payload: Any) -> tuple[str, Any]:
@@ -407,6 +410,6 @@ def _stands_in_a_class(function: Any) -> bool:
 
 
 def _named(call: Call[R], name: str) -> Call[R]:
-    """The coroutine of a call, under the name by which Python warns if nobody awaits it."""
+    """Name the coroutine of a call, for Python's warning if nobody awaits it."""
     cast(Any, call).__qualname__ = name
     return call

@@ -1,4 +1,4 @@
-"""What a workflow's author may set for all of its executions."""
+"""The options that an author sets for all executions of a workflow."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ DEFAULT_PARALLEL = 64
 
 @dataclass(frozen=True)
 class Options:
-    """What a workflow's author may set for all of its executions.
+    """The options that an author sets for all executions of a workflow.
 
-    max_parallel: activities of one execution that run at a time.
-    suspend_on_failure: an activity that fails for good, or a mistake of the workflow's own code (TypeError, KeyError),
-        suspends the execution; `resume` runs it again.
-    time_limit: after which the execution is cancelled, compensated and failed.
-    retention: how long a finished execution is kept, at least a minute; zero: for ever; None: as the settings say.
-        For that time, starting it again finds it instead of running it twice.
+    max_parallel: how many activities of one execution run at a time.
+    suspend_on_failure: whether an activity that fails for good, or a mistake of the workflow's own code (TypeError,
+        KeyError), suspends the execution. `resume` then runs it again.
+    time_limit: after this time the execution is cancelled, compensated and failed.
+    retention: how long a finished execution is kept, at least a minute. Zero: for ever. None: as the settings say.
+        During this time, another start finds the execution instead of running it again.
     """
 
     max_parallel: int = DEFAULT_PARALLEL
@@ -50,9 +50,10 @@ class Options:
             raise TypeError(f"tags are texts by name, as in {{'team': 'post'}}, not {self.tags!r}")
         if not all(isinstance(text, str) for tag in self.tags.items() for text in tag):
             raise TypeError(f"tags are texts by name, not {dict(self.tags)!r}")
-        object.__setattr__(self, "tags", dict(self.tags))  # the author's own may change
+        object.__setattr__(self, "tags", dict(self.tags))  # a copy, because the author's mapping may change
 
     def retention_seconds(self, default: timedelta) -> float | None:
-        """How long a finished execution is kept; None: for ever. `default` is for those whose author set nothing."""
+        """How long a finished execution is kept, in seconds. None: for ever. `default` applies if the author set
+        nothing."""
         retention = default if self.retention is None else self.retention
         return retention.total_seconds() or None

@@ -12,8 +12,8 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 class OwnModules:
-    """The own modules of an app with workflows in `modules`. The top-level packages of these are its own wherever they
-    lie."""
+    """The own modules of an app whose workflows are defined in `modules`. The top-level packages of these modules are
+    the app's own, wherever they lie."""
 
     def __init__(self, modules: Iterable[str]) -> None:
         self._packages = {_top(module) for module in modules}

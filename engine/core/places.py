@@ -1,4 +1,4 @@
-"""Where in the author's source something is declared, as in `orders.py:12`."""
+"""Where an object is declared in the author's source, as in `orders.py:12`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NOT_THE_AUTHORS = {"engine", "typing"}
 
 
 def declared_at() -> str:
-    """The file and the line of the nearest code outside of the engine that led to this call."""
+    """The file and line of the nearest caller outside the engine."""
     frame = inspect.currentframe()
     while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _NOT_THE_AUTHORS:
         frame = frame.f_back
@@ -16,7 +16,7 @@ def declared_at() -> str:
 
 
 def class_place(kind: type) -> str:
-    """The file and the line of a class; its full name if its source isn't there."""
+    """The file and line of a class. Its full name, if its source isn't there."""
     try:
         return f"{inspect.getsourcefile(kind)}:{inspect.getsourcelines(kind)[1]}"
     except (OSError, TypeError):

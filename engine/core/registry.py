@@ -4,9 +4,9 @@ Rules, each checked where the app is composed:
 1. One name means one workflow (in each version), one activity, one deferred and one channel. The same function under
    one name is one activity, whatever its options. A deferred or channel may be declared several times with one type.
 2. A workflow that another one calls is in the list as well, unless the app declares that another app runs it.
-3. Every annotation of what is used can be resolved and stored.
-4. What merely stands beside the code that workflows run, and that no code names, is known by its name. It gives way to
-   what code names.
+3. Every annotation of a used declaration can be resolved, and its type can be stored.
+4. A declaration that no workflow code names, but that stands in a visited module, is also known by its name. If the
+   code names another one with that name, the named one wins.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ D = TypeVar("D", bound=Activity[Any, Any] | Deferred[Any] | Channel[Any])
 class Registry:
     """The workflows of an app by name and version, and what their code uses.
 
-    workflows: those that this app runs. The last one given of a name is the one that starts run.
+    workflows: the workflows that this app runs. If several have one name, new executions run the last one.
     declares: activities, deferreds and channels that the walk over the code can't find, because their names are made
-        while the code runs; and workflows that the code calls and that another app on the same store runs.
+        while the code runs. Also workflows that the code calls and that another app on the same store runs.
 
-    Raises TypeError for what is no declaration, or can't be stored; ValueError for two things of one name, and for a
-    workflow that is called and isn't in the list. The message names the files and lines.
+    Raises TypeError for an object that is no declaration or can't be stored. Raises ValueError for two declarations
+    with one name, and for a called workflow that isn't in the list. The message names the files and lines.
     """
 
     def __init__(self, workflows: Sequence[Workflow[Any, Any]], declares: Sequence[Declaration] = ()) -> None:
@@ -77,10 +77,10 @@ class Registry:
         return sorted(self._activities)
 
     def deferred(self, name: str) -> Deferred[Any] | None:
-        """The deferred of that name, or one of many of the kind that stands before the bracket in `vote[ann]`."""
+        """The deferred of that name. For `vote[ann]`, the deferred may also be made from the declared `vote`."""
         found, kind = self._deferreds.get(name), self._deferreds.get(_kind_of(name))
         if found is None and kind is not None:
-            with contextlib.suppress(ValueError):  # it may not be a name
+            with contextlib.suppress(ValueError):  # `name` may not be a valid name
                 found = kind[name[len(kind.name) + 1 : -1]]
         return found
 
@@ -123,8 +123,8 @@ class Registry:
 
 
 def by_version(workflows: Sequence[Workflow[Any, Any]]) -> dict[tuple[str, str], Workflow[Any, Any]]:
-    """The workflows of a list by name and version. Raises TypeError for anything else in it, ValueError for two of one
-    name and version."""
+    """The workflows of a list, by name and version. Raises TypeError for any other object in the list, and ValueError
+    for two workflows with one name and version."""
     if isinstance(workflows, Workflow):
         raise TypeError(f"an app takes a list of workflows: [{workflows.name}]")
     found = dict[tuple[str, str], Workflow[Any, Any]]()
@@ -138,7 +138,7 @@ def by_version(workflows: Sequence[Workflow[Any, Any]]) -> dict[tuple[str, str],
 
 
 def _by_name(kind: type[D], named: Iterable[Found], beside: Iterable[Found]) -> dict[str, D]:
-    """What code names, and then what merely stands beside it."""
+    """The declarations of this kind by name. Those that code names replace those beside it."""
     first, second = _unique(kind, named), _unique(kind, beside)
     return second | first
 

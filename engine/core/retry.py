@@ -15,10 +15,10 @@ from engine.values.failures import Failure
 class Retry:
     """When an activity that failed is tried again.
 
-    `max_attempts` counts the first try: 1 means that there is no second. The delay before attempt n + 1 is
-    `first_delay * factor ** (n - 1)`, at most `max_delay`; with `jitter` it is drawn between half of that and all of
-    it. An exception of a class in `non_retryable` ends the activity at once, as does a `Failure` that isn't
-    `retryable`. Raises ValueError where a value makes no sense.
+    `max_attempts` includes the first attempt: with 1 there is no second one. The delay before attempt n + 1 is
+    `first_delay * factor ** (n - 1)`, at most `max_delay`. With `jitter`, the delay is a random time between half of
+    that and all of it. An exception of a class in `non_retryable` isn't retried, and neither is a `Failure` that isn't
+    `retryable`. Raises ValueError for values that make no sense.
     """
 
     max_attempts: int = 3
@@ -47,7 +47,7 @@ class Retry:
             raise ValueError("0 <= first_delay <= max_delay must hold")
 
     def delay(self, failed_attempts: int, rng: random.Random) -> timedelta:
-        """How long to wait after that many failed attempts. Never overflows: past the cap it is the cap."""
+        """How long to wait after so many failed attempts, at most `max_delay`. Never overflows."""
         cap = self.max_delay.total_seconds()
         try:
             seconds = min(self.first_delay.total_seconds() * self.factor ** (failed_attempts - 1), cap)
@@ -58,7 +58,7 @@ class Retry:
         return timedelta(seconds=seconds)
 
     def allows(self, error: BaseException, failed_attempts: int) -> bool:
-        """Whether to try again after `error`, the last of that many failed attempts."""
+        """Whether to try again after `error`, the error of the last of `failed_attempts`."""
         return failed_attempts < self.max_attempts and all(self._may_repeat(leaf) for leaf in _leaves(error))
 
     def _may_repeat(self, error: BaseException) -> bool:
@@ -68,7 +68,7 @@ class Retry:
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions of a group, or the one that is none."""
+    """The exceptions of a group and its subgroups, or the exception itself if it is no group."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _leaves(inner)

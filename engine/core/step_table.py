@@ -1,9 +1,9 @@
 """The steps that a workflow's code waits for now, and the commands that follow from opening and dropping them.
 
 Rules:
-1. Only the run and its context change the table. Steps are frozen: a changed step takes the place of the one before it.
-2. A step's id is unique in its run. Only a deferred, which is awaited by its name, may open again under its id.
-3. A step leaves the table in one of two ways. An event resolves it, or the code drops it; only a drop makes a command.
+1. Only the run and its context change the table. Steps are frozen, so a changed step replaces the old one.
+2. A step's id is unique in its run. Only a deferred may open again under its id, because it is awaited by name.
+3. A step leaves the table in one of two ways: an event resolves it, or the code drops it. Only a drop makes a command.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from engine.values.error_records import rebuild
 from engine.values.events import StepKind, StepResolved
 
 Answer = tuple[Any, BaseException | None]
-"""What a step brings to the code: a value, or an exception."""
+"""The result of a step for the code: a value, or an exception."""
 
 
 class Watcher(Protocol):
-    """Who hears of each step that opens or closes."""
+    """Is told of each step that opens or closes."""
 
     def step_opened(self, step: Step) -> None: ...
 
@@ -43,7 +43,7 @@ class StepTable:
         self._calls: Counter[str] = Counter()
         self._commands: list[tuple[type[Command], ActivityStep | ChildStep]] = []
         self._outliving: set[str] = set()
-        """Executions that a step asked for as children which outlive their parent."""
+        """The execution ids of children that a step asked for as outliving their parent."""
 
     def of_kind(self, kind: StepKind) -> dict[str, Any]:
         """The open steps of one kind, by id."""
@@ -75,7 +75,7 @@ class StepTable:
         return name if self._calls[name] == 1 else f"{name}#{self._calls[name]}"
 
     def open(self, step: Step) -> None:
-        """The code waits for `step` from now on."""
+        """Add a step that the code now waits for."""
         self.of_kind(step.kind)[step.id] = step
         if self.watcher is not None:
             self.watcher.step_opened(step)
@@ -84,24 +84,24 @@ class StepTable:
             self._outliving.add(step.execution_id)
 
     def change(self, step: Step) -> None:
-        """`step` takes the place of the open step of its id."""
+        """Replace the open step that has the same id."""
         self.of_kind(step.kind)[step.id] = step
 
     def start(self, step: Step) -> None:
-        """The driver is to start `step`, if a step of its kind is started at all."""
+        """Ask the driver to start `step`, if it is an activity or a child."""
         if isinstance(step, ActivityStep):
             self._commands.append((StartActivity, step))
         elif isinstance(step, ChildStep):
             self._commands.append((StartChild, step))
 
     def resolve(self, step: Step) -> None:
-        """An event brought the end of `step`."""
+        """Remove `step`, which an event has resolved."""
         del self.of_kind(step.kind)[step.id]
         if self.watcher is not None:
             self.watcher.step_closed(step, "resolved")
 
     def drop(self, step: Step) -> None:
-        """The code has stopped waiting for `step`. Nothing happens if an event resolved it before."""
+        """Remove `step`, for which the code no longer waits. Nothing happens if an event resolved it before."""
         open = self.of_kind(step.kind).pop(step.id, None)
         if open is not None and self.watcher is not None:
             self.watcher.step_closed(step, "dropped")
@@ -112,7 +112,7 @@ class StepTable:
                 self._commands.append((DropChild, dropped))
 
     def take_commands(self) -> list[Command]:
-        """The commands since the last call, as they stand now: a step that is closed by now isn't started any more."""
+        """The commands since the last call. Steps that have closed in the meantime aren't started."""
         commands = list[Command]()
         for kind, step in self._commands:
             if kind is DropActivity and isinstance(step, ActivityStep):
@@ -127,12 +127,12 @@ class StepTable:
         return commands
 
     def outlives(self, step: ChildStep) -> bool:
-        """Whether the child lives on without its parent, because this step or another one asked for that."""
+        """Whether this step or another one asked for the child to outlive its parent."""
         return step.abandon or step.execution_id in self._outliving
 
 
 def answer(event: StepResolved, decode: Callable[[str], Any], raises: tuple[type[BaseException], ...] = ()) -> Answer:
-    """What an event brings, decoded. Raises DecodingError."""
+    """The decoded result of an event. Raises DecodingError."""
     if event.error is not None:
         return None, rebuild(event.error, raises)
     return decode(event.value or "null"), None

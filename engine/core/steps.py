@@ -1,4 +1,4 @@
-"""What a workflow's code may wait for, log, and come to: the values that pass between a run and its driver."""
+"""The values that pass between a run and its driver: the steps that a workflow's code waits for, and its log lines."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from engine.values.inputs import differences, recordable, unequal
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Something that the code waits for."""
+    """A step that the code waits for."""
 
     kind: StepKind
     id: str
     digest: str
     is_recorded: bool = field(default=False, kw_only=True)
-    """Whether the history names the step already. Its first event records the input."""
+    """Whether the history already has an event of this step. The first event records the input."""
 
     @property
     def key(self) -> tuple[StepKind, str]:
@@ -29,7 +29,7 @@ class Step:
 
     @property
     def input(self) -> Mapping[str, str]:
-        """What the step asks for: JSON text by name."""
+        """The step's input: JSON text by name."""
         return {}
 
     @property
@@ -44,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class ActivityStep(Step):
-    """A call of an activity. `attempts` have failed so far; the next one is due at `retry_at`, if that is set."""
+    """A call of an activity. `attempts` is the number of failed attempts. The next one is due at `retry_at`, if set."""
 
     activity: Activity[Any, Any]
     arguments: dict[str, str]
@@ -83,8 +83,8 @@ class DeferredStep(Step):
 
 @dataclass(frozen=True, eq=False)
 class ChildStep(Step):
-    """A child workflow. `waits`: its end is waited for, not only its start; `abandon`: it outlives its parent;
-    `is_own`: it has no key, so nobody but this step can ask for it."""
+    """A child workflow. `waits`: the step waits for the child's end, not only for its start. `abandon`: the child
+    outlives its parent. `is_own`: the child has no key, so only this step can ask for it."""
 
     workflow: Workflow[Any, Any]
     payload: str

@@ -1,10 +1,10 @@
-"""The determinism guard: reads workflows' source, and names what a replay can't repeat.
+"""The determinism guard: reads the source of workflows, and reports code that a replay can't repeat.
 
     python -m engine.guard workflows        # every workflow in a module's WORKFLOWS
 
-It sees a workflow's own function, what is defined inside of it, and the functions and methods of the same app that
-these can reach (see `engine.core.discovery`). It reads names, not values: it misses what is hidden behind a variable,
-and what it finds is worth a look.
+The guard reads a workflow's own function with everything inside it, and the app's functions and methods that this
+code can reach (see `engine.core.discovery`). It reads names, not values. So it misses code that is hidden behind a
+variable, and a finding may be harmless.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COLLECTIONS = (list, dict, set, bytearray, collections.deque)
 
 @dataclass(frozen=True)
 class Finding:
-    """Something in a workflow's source that a replay can't repeat."""
+    """A place in a workflow's source that a replay can't repeat."""
 
     file: str
     line: int
@@ -43,7 +43,7 @@ class Finding:
 
 
 def check(workflows: Iterable[Workflow[Any, Any]]) -> list[Finding]:
-    """What is suspicious in the source of these workflows, in the order of the source."""
+    """The findings in the source of these workflows, in the order of the source."""
     found: dict[Finding, None] = {}
     for workflow in workflows:
         for function in reach([workflow], into_children=False).functions:
@@ -60,7 +60,7 @@ class _Reader(ast.NodeVisitor):
         self._file = inspect.getsourcefile(function) or "?"
         self._first_line = function.__code__.co_firstlineno
         self._imported: dict[str, str] = {}
-        """What the function itself imports: the full names by those that it uses."""
+        """The imports inside the function: full names by the names that the function uses."""
         self._sets: set[str] = set()
         self._found: list[Finding] = []
 
@@ -96,7 +96,7 @@ class _Reader(ast.NodeVisitor):
         return rule is not None
 
     def _qualified(self, node: ast.Name | ast.Attribute) -> str | None:
-        """The full name of what `a.b.c` stands for, as far as the source and the function's module tell."""
+        """The full name of the object that `a.b.c` stands for, if the source and the function's module show it."""
         root, attributes = _split(node)
         if root is None:
             return None
@@ -245,7 +245,8 @@ def _parse(function: FunctionType) -> ast.AST | None:
 
 
 def _split(node: ast.Name | ast.Attribute) -> tuple[str | None, list[str]]:
-    """Of `a.b.c`: "a", and what follows. None if it begins with something else than a name."""
+    """Split `a.b.c` into "a" and the attributes after it. None instead of "a" if the expression doesn't begin with a
+    name."""
     attributes: list[str] = []
     root: ast.expr = node
     while isinstance(root, ast.Attribute):
@@ -256,7 +257,7 @@ def _split(node: ast.Name | ast.Attribute) -> tuple[str | None, list[str]]:
 
 def _full_name(value: Any, name: str) -> str:
     if isinstance(value, ModuleType):
-        # A submodule is found under its own name: os.path is posixpath, but `os.path` is what the code says.
+        # A module gives its own name, not the one in the code: `os.path` gives posixpath.
         full = value.__name__
     elif isinstance(getattr(value, "__self__", None), ModuleType | type) or inspect.isroutine(value):
         owner = getattr(value, "__self__", None)

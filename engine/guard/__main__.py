@@ -1,4 +1,4 @@
-"""`python -m engine.guard MODULE…`: what the workflows of a module do that a replay can't repeat."""
+"""`python -m engine.guard MODULE…`: report code in a module's workflows that a replay can't repeat."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ USAGE = "usage: python -m engine.guard MODULE [MODULE …], each with a WORKFLOW
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check the WORKFLOWS of the modules named. Returns the exit code: 1 if anything was found, 2 for a module that
-    can't be read."""
+    """Check the WORKFLOWS of the named modules. Returns the exit code: 0 without findings, 1 with findings, 2 if a
+    module can't be read."""
     if not arguments:
         sys.stderr.write(USAGE)
         return 2

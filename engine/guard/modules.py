@@ -11,12 +11,12 @@ from engine.core.declarations import Workflow
 
 
 class Unreadable(Exception):
-    """The module has no workflows to read. Says why, in a sentence."""
+    """The module has no workflows to read. The message says why."""
 
 
 def workflows_of(name: str) -> Sequence[Workflow[Any, Any]]:
-    """The WORKFLOWS of a module, looked for in the working directory too. Raises Unreadable; what the module itself
-    raises comes as it is."""
+    """The WORKFLOWS of a module. The working directory is searched too. Raises Unreadable, and any exception of the
+    module's own code."""
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:

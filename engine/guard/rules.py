@@ -1,4 +1,4 @@
-"""What a workflow's code may not do, by the qualified name of what it calls."""
+"""The functions and modules that a workflow's code must not use, by their qualified names."""
 
 from __future__ import annotations
 
@@ -68,8 +68,9 @@ RULES: list[tuple[str, str, str]] = [
     ("asyncio.run", "starts another loop", "await"),
     ("logging.", REPEATED, "workflow.logger"),
 ]
-"""Beginnings of qualified names; the first that fits counts. An empty reason means that it is fine. One that ends in no
-dot stands for itself alone, unless it is in `PREFIXES`."""
+"""Each rule has a name, a reason and a replacement. A name that ends in a dot, or is in `PREFIXES`, matches every
+qualified name that begins with it. Any other name matches only itself. The first matching rule applies. An empty reason
+means that the code may use it."""
 
 PREFIXES = {"os.path.is", "os.path.get", "asyncio.create_subprocess", "psycopg"}
 
@@ -79,15 +80,15 @@ CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert"
 """Methods that change the collection they are called on."""
 
 TAKES_ORDER = {"list", "tuple", "enumerate", "iter", "zip", "map"}
-"""Built-ins that walk what they are given in its order."""
+"""Built-in functions that walk their arguments in order."""
 
 TAKES_SECONDS = {"sleep", "timeout", "wait_for", "wait", "as_completed", "call_later"}
-"""Functions of asyncio that take a duration, as a number of seconds."""
+"""Functions of asyncio that take a duration in seconds."""
 
 
 def rule_for(name: str) -> tuple[str, str] | None:
-    """Why something of that name doesn't belong in a workflow (not at all, if that is empty), and what does; None if no
-    rule fits."""
+    """Why a workflow must not use that name, and what to use instead. An empty reason means that the workflow may use
+    it. None if no rule matches."""
     for beginning, why, instead in RULES:
         begins = beginning.endswith(".") or beginning in PREFIXES
         if name.startswith(beginning) if begins else name == beginning:
