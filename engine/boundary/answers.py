@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.boundary.shapes import ErrorShape
 from engine.boundary.status import Status
+from engine.core.registry import Registry
 from engine.ground.clock import isoformat
 from engine.ground.errors import (
     AlreadyEnded,
@@ -109,8 +110,9 @@ def problem(status: int, title: str, detail: str, headers: Mapping[str, str] | N
     )
 
 
-def describe(status: Status) -> dict[str, Any]:
-    """An execution as the outside sees it, in plain JSON data. What is not there is left out."""
+def describe(status: Status, registry: Registry | None = None) -> dict[str, Any]:
+    """An execution as the outside sees it, in plain JSON data. What is not there is left out. `registry` knows the type
+    of its result."""
     described = {
         "executionId": status.execution_id,
         "workflow": status.workflow,
@@ -135,8 +137,15 @@ def describe(status: Status) -> dict[str, Any]:
     }
     described = {name: value for name, value in described.items() if value is not None}
     if status.outcome == "completed":
-        described["result"] = plain_json(status.result)
+        described["result"] = _result(status, registry)
     return described
+
+
+def _result(status: Status, registry: Registry | None) -> Any:
+    workflow = registry.find(status.workflow, status.version) if registry is not None else None
+    if workflow is None or status.result is None:
+        return plain_json(status.result)
+    return workflow.result.shown(status.result)
 
 
 def describe_error(error: ErrorRecord | None) -> dict[str, Any] | None:

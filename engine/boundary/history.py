@@ -30,6 +30,7 @@ from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep
 from engine.core.trace import Asked
 from engine.driving.left_alone import why_left_alone
 from engine.ground.errors import Missing
+from engine.values.codec import Codec
 from engine.values.events import AttemptFailed, Event, Patched, StepHeld, StepResolved, Takeover
 
 MAX_PAGE = 10_000
@@ -56,7 +57,7 @@ async def history(runtime: Runtime, request: Request, execution_id: str) -> Resp
         return _ok(
             HistoryShape(
                 execution_id=execution_id,
-                payload=ValueShape.of(seen.payload, most) if seen.payload is not None and not start else None,
+                payload=_payload(runtime, seen, most) if not start else None,
                 length=len(seen.events),
                 events=[_event(number, event, asked, most) for number, event in page],
                 problem=seen.problem,
@@ -180,6 +181,27 @@ def _name(step: Step) -> str:
             return step.id
 
 
+def _payload(runtime: Runtime, seen: Inspection, most: float) -> ValueShape | None:
+    workflow = runtime.registry.find(seen.execution.workflow, seen.execution.version)
+    codec = workflow.payload if workflow is not None and workflow.takes_payload else None
+    return None if seen.payload is None else ValueShape.of(seen.payload, most, codec)
+
+
+def _codec(step: Step) -> Codec | None:
+    """How the value is stored that a step brings."""
+    match step:
+        case ActivityStep(activity=activity):
+            return activity.signature.result
+        case DeferredStep(deferred=deferred):
+            return deferred.codec
+        case ChannelStep(channel=channel):
+            return channel.codec
+        case ChildStep(workflow=workflow, waits=True):
+            return workflow.result
+        case _:
+            return None
+
+
 def _event(number: int, event: Event, asked: Mapping[Any, Asked], most: float) -> EventShape:
     shape = EventShape(number=number, kind=event.kind, at=event.at)
     match event:
@@ -187,7 +209,9 @@ def _event(number: int, event: Event, asked: Mapping[Any, Asked], most: float) -
             one = asked.get((event.kind, event.step, number))
             update: dict[str, Any] = {
                 "step": event.step,
-                "result": ValueShape.of(event.value, most) if event.value is not None else None,
+                "result": None
+                if event.value is None
+                else ValueShape.of(event.value, most, _codec(one.target) if one else None),
                 "error": ErrorShape.of(event.error) if event.error else None,
             }
             if one is not None:

@@ -169,7 +169,7 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
         if not asked.is_bounded and plain == Filter():
             raise invalid(too_slow(asked))
         page = await runtime.client.list(filter, limit, _from_url(query.get("continuation")))
-        described = [describe(status) for status in page.executions]
+        described = [describe(status, runtime.registry) for status in page.executions]
         body: dict[str, Any] = {"executions": described}
         if asked.slow:
             body["slow"] = list(asked.slow)
@@ -329,9 +329,8 @@ def _answer(
     headers = {"Content-Type": "application/json"}
     if code == 202:
         headers |= {"Location": location, "Retry-After": "1"}
-    return Response(
-        code, json.dumps(describe(status) | dict(more or {}) | {"links": _links(location)}, ensure_ascii=False), headers
-    )
+    body = describe(status, runtime.registry) | dict(more or {}) | {"links": _links(location)}
+    return Response(code, json.dumps(body, ensure_ascii=False), headers)
 
 
 def _links(location: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -47,7 +48,6 @@ from engine.store.documents import INPUT, OUTPUT, Execution, InboxItem, Large, i
 from engine.values.error_records import ErrorRecord
 from engine.values.logic_flags import CURRENT
 from engine.values.repeats import changes
-from engine.values.unseen import first_line
 
 MAX_KEY = 100
 """Characters that the key of a channel's value takes in a document's id."""
@@ -283,7 +283,7 @@ class Requests:
         first = await self._store.read_inbox(item.execution_id, item.id)
         same_failure = _identity(first.error) == _identity(item.error)
         if not same_failure or changes(deferred.codec, first.value or "null", item.value or "null", "value"):
-            shown = first_line(first.value or "") or (first.error.model_dump_json() if first.error else "null")
+            shown = first.error.model_dump_json() if first.error else _json(deferred.codec.shown(first.value or "null"))
             raise AlreadyResolved(f"deferred {item.name} was resolved with another value before", shown)
         return await self.poll(item.execution_id)
 
@@ -328,6 +328,10 @@ def _unknown(execution_id: str) -> UnknownExecution:
 
 def _identity(error: ErrorRecord | None) -> tuple[str, str | None] | None:
     return (error.type, error.data) if error else None
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def _short(key: str) -> str:

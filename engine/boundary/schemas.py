@@ -21,6 +21,6 @@ def schema_of(
         return {}
     annotation: Any = codec.annotation
     try:
-        return TypeAdapter(annotation).json_schema(ref_template=ref_template, mode=mode, by_alias=mode == "validation")
+        return TypeAdapter(annotation).json_schema(ref_template=ref_template, mode=mode)
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError):
         return {}

@@ -2,7 +2,7 @@
 
 Rules:
 1. Names are camelCase, and what is not there is left out.
-2. Values are plain JSON data, as they stand in the store.
+2. Values are plain JSON data, with fields under their aliases.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pydantic.alias_generators import to_camel
 
 from engine.core.trace import Line
 from engine.ground.clock import Instant
-from engine.values.error_records import ErrorRecord
+from engine.values.codec import Codec
+from engine.values.error_records import ErrorRecord, shown_data
 from engine.values.outcome import OutcomeKind
 from engine.values.unseen import plain_json
 
@@ -49,7 +50,7 @@ class ErrorShape(Shape):
         return cls(
             type=error.type,
             message=error.message,
-            data=None if error.data is None else plain_json(error.data),
+            data=shown_data(error),
             notes=list(error.notes) or None,
             exceptions=[cls.of(inner) for inner in error.exceptions] or None,
             cause=None if error.cause is None else cls.of(error.cause),
@@ -76,9 +77,12 @@ class ValueShape(Shape):
     size: int = Field(description="Characters of the value's JSON text.")
 
     @classmethod
-    def of(cls, text: str, most: float = MAX_SHORT) -> Self:
-        """The shape of stored text. It holds the value if that has `most` characters at most."""
-        return cls(value=plain_json(text) if len(text) <= most else None, size=len(text))
+    def of(cls, text: str, most: float = MAX_SHORT, codec: Codec | None = None) -> Self:
+        """The shape of stored text, whose type `codec` knows. It holds the value if that has `most` characters at
+        most."""
+        if len(text) > most:
+            return cls(size=len(text))
+        return cls(value=plain_json(text) if codec is None else codec.shown(text), size=len(text))
 
 
 class ChildShape(Shape):

@@ -123,6 +123,14 @@ class Codec:
         except (EncodingError, TooLarge) as error:
             raise InvalidInput(str(error)) from None
 
+    def shown(self, text: str) -> Any:
+        """Stored text as the outside is given it: plain JSON data with fields under their aliases. What today's type
+        can't read is shown as it is stored."""
+        if self._schema.has_outer_names:
+            with contextlib.suppress(Exception):  # a type's own validators and serializers may raise anything
+                return self._schema.outer(self.decode(text))
+        return plain_json(text)
+
     def canonical(self, value: Any) -> Any:
         """`value` as plain JSON data for a digest: the same in every process and after a field with a default was
         added to its type."""

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engine.ground.errors import ActivityError, ActivityErrorGroup, DecodingError
 from engine.values.failures import Failure
+from engine.values.unseen import plain_json
 
 MAX_MESSAGE = 8_000
 """Characters of an exception's message that are kept."""
@@ -200,6 +201,14 @@ def rebuild(saved: ErrorRecord, raises: Iterable[type[BaseException]] = (), exac
     if saved.cause is not None:
         error.__cause__ = rebuild(saved.cause, declared, exact=False)
     return error
+
+
+def shown_data(saved: ErrorRecord) -> Any:
+    """What a record keeps of a failure's fields, as the outside is given it. None if there is nothing."""
+    if saved.data is None:
+        return None
+    failure = _find_failure(saved)
+    return plain_json(saved.data) if failure is None else failure.shown(saved.data)
 
 
 def _rebuild_group(saved: ErrorRecord, raises: Classes) -> BaseException:

@@ -68,6 +68,11 @@ class Failure(Exception):
         failure._adopt(values)
         return failure
 
+    @classmethod
+    def shown(cls, text: str) -> typing.Any:
+        """The stored text of the fields as the outside is given it: see `Codec.shown`."""
+        return cls._fields_codec().shown(text)
+
     def to_json(self) -> str:
         """The stored text of the fields. Raises EncodingError that names the field which would come back changed."""
         model = self._fields_model()

@@ -4,7 +4,8 @@ Rules:
 1. Bytes are base64, and infinite floats are text, at every depth, also inside models and dataclasses. A model that sets
    `ser_json_bytes` or `ser_json_inf_nan` itself keeps its own way.
 2. Fields are written under their names. They are read under their names first; text that isn't in today's form is read
-   under aliases too, so that a renamed field with `AliasChoices("new", "old")` finds its old value.
+   under aliases too, so that a renamed field with `AliasChoices("new", "old")` finds its old value. Aliases are for the
+   outside, in both directions.
 3. A stored value was valid when it was accepted, and stays readable. When a validator refuses it later (it looks at the
    clock, the disk or today's limits), tolerant validators read the value. The value counts only if it says the same,
    written again, in each field that it shares with the text.
@@ -66,6 +67,7 @@ class Schema:
         self.has_sets = re.search(r"'type': '(frozenset|set)'", described) is not None
         self.has_unseen = re.search(r"'type': '(model|datetime|any|definition-ref)'", described) is not None
         self._has_aliases = "'validation_alias'" in described
+        self.has_outer_names = "'serialization_alias'" in described
         self._serializer = SchemaSerializer(self._core, _CONFIG, **_OPTIONS)  # type: ignore[arg-type]
         self._validator = SchemaValidator(self._core, _CONFIG, **_OPTIONS)  # type: ignore[arg-type]
 
@@ -80,6 +82,10 @@ class Schema:
     def plain(self, value: Any) -> Any:
         """`[value]` as plain data, as it stands in its JSON text."""
         return self._serializer.to_python([value], mode="json", by_alias=False, round_trip=True)
+
+    def outer(self, value: Any) -> Any:
+        """`value` as plain JSON data with its fields under their aliases."""
+        return json.loads(self._serializer.to_json([value], by_alias=True, round_trip=True))[0]
 
     def canonical(self, value: Any) -> Any:
         """`[value]` as plain JSON data, without what equals its default."""

@@ -110,13 +110,13 @@ def test_every_route_of_the_app_is_described(described: dict[str, Any]) -> None:
 
 
 def test_types_are_those_of_the_declarations(described: dict[str, Any]) -> None:
-    """Input under its aliases, results under the names of their fields, models of one name apart."""
+    """N18: fields under their aliases in both directions, and models of one name apart."""
     schemas = described["components"]["schemas"]
     start = described["paths"]["/workflows/sells"]["post"]
     assert start["summary"] == "Sells an order."
     assert start["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/workflow.sells.payload")
     assert set(schemas["workflow.sells.payload.Item"]["properties"]) == {"SKU", "price"}
-    assert set(schemas["workflow.sells.result.Item"]["properties"]) == {"sku", "price"}
+    assert set(schemas["workflow.sells.result.Item"]["properties"]) == {"SKU", "price"}
     assert "requestBody" not in described["paths"]["/workflows/plain"]["post"]
     assert schemas["workflow.anything.payload"] == {}
     path = "/executions/{id}/deferreds/described.yes%5Bno%5D%20%26%20more"
