@@ -187,7 +187,7 @@ class Environment:
             await self._drive(ready, [self.worker, *self._others])
         raise AssertionError(f"there was still something to do after {limit} rounds")
 
-    async def finish(self, execution: str | Handle[Any], limit: int = 500) -> Status:
+    async def finish(self, execution: str | Handle[Any], limit: int = 200) -> Status:
         """Drive the execution and all others, moving the clock to whatever is due next, until this one has ended and
         owes nobody its end, or everything waits for the outside alone. Timeouts run out: use `settle` to stop at the
         present time. Raises AssertionError, which says what the execution did last, if that takes more than `limit`

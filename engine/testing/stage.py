@@ -52,7 +52,7 @@ class Script:
                 self.failures[planned] = error, left - 1
                 if left <= 1:
                     del self.failures[planned]
-            raise error
+            raise error.with_traceback(None)  # the same error may be raised often: its traceback would grow
 
     @contextlib.contextmanager
     def limited(self, ends: datetime | None) -> Iterator[None]:
