@@ -24,18 +24,30 @@ DEFAULT_SETTINGS = "local.settings.json"
 DEFAULT_DATA = ".data/workflows.sqlite"
 KEY_FILE = "functions.key"
 QUEUE_FILE = "queues.sqlite"
+SHORT_ID = 8
+"""Characters of an execution's id in a log line."""
 LINGER_SECONDS = 2.0
 """How long threads of the app may keep the process alive after everything else was closed."""
+
+
+class LineFormatter(logging.Formatter):
+    """One line for people. It begins its message with the first characters of the execution's id, if there is one."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(of_execution)s%(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        id = getattr(record, "execution_id", None)
+        record.of_execution = f"[{str(id)[:SHORT_ID]}] " if id else ""
+        return super().format(record)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serves the app in the working directory until a signal comes. Returns the exit code."""
     options = _parse(arguments)
-    logging.basicConfig(
-        level=logging.DEBUG if options.verbose else logging.INFO,
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(LineFormatter())
+    logging.basicConfig(level=logging.DEBUG if options.verbose else logging.INFO, handlers=[lines])
     for chatty in ("azure", "asyncio", "aiohttp"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     return asyncio.run(_serve(options))

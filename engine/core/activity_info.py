@@ -16,6 +16,8 @@ class ActivityInfo:
     attempt: int
     run_id: str | None = None
     """Tells this run of the execution from an earlier one, which was purged."""
+    key: str | None = None
+    """The idempotency key of the execution, if its workflow derives one from the payload."""
 
     @property
     def idempotency_key(self) -> str:

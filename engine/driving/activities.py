@@ -28,6 +28,8 @@ class Activities:
         self._resources = resources
         self._execution = execution
         self._limit = limit
+        self.key: str | None = None
+        """The idempotency key of the execution, once it is known."""
         self._changed = changed
         self._waiting: dict[str, ActivityStep] = {}
         self._later: dict[str, ActivityStep] = {}
@@ -107,7 +109,7 @@ class Activities:
 
     async def _perform(self, step: ActivityStep, begun: asyncio.Event) -> AttemptResult:
         one = self._execution
-        info = ActivityInfo(one.execution_id, one.workflow, step.id, step.attempts + 1, one.run_id)
+        info = ActivityInfo(one.execution_id, one.workflow, step.id, step.attempts + 1, one.run_id, self.key)
         return await run_attempt(step, info, self._resources.clock, self._resources.threads, begun)
 
     def _report(self, step: ActivityStep, task: asyncio.Task[AttemptResult]) -> None:

@@ -33,6 +33,7 @@ from engine.driving.claim import Claim
 from engine.driving.delivery import Delivery
 from engine.driving.end_log import log_end
 from engine.driving.lease import Lease, LeaseLost
+from engine.driving.log_fields import known_key
 from engine.driving.places import Place
 from engine.driving.resources import Resources
 from engine.ground import telemetry
@@ -183,6 +184,7 @@ class Drive:
                 "does, then resume it."
             )
         one = self.execution
+        self._activities.key = known_key(self._workflow, one.execution_id, payload)
         run = self._run = Run(
             self._workflow,
             one.execution_id,
@@ -442,10 +444,11 @@ class Drive:
         if self._run is None:
             return
         names = {"execution_id": self.execution.execution_id, "workflow": self.execution.workflow}
+        key = {} if self._activities.key is None else {"key": self._activities.key}
         for line in self._run.take_log():
             if line.turn >= self._logged:
                 try:
-                    extra = {**(line.extra or {}), **names}
+                    extra = {**key, **(line.extra or {}), **names}
                     _workflow_log.log(line.level, line.message, exc_info=line.error, extra=extra)
                 except Exception:  # noqa: BLE001 - logging refuses some levels and names
                     _log.warning("a line of workflow %(workflow)s can't be logged", names, exc_info=True)

@@ -28,6 +28,7 @@ from engine.driving.claim import Claim
 from engine.driving.drive import Drive
 from engine.driving.hand_overs import HandOver, HandOvers, Hint
 from engine.driving.left_alone import why_left_alone
+from engine.driving.log_fields import mark_lines_of_activities
 from engine.driving.places import Place, Places
 from engine.driving.resources import Resources
 from engine.driving.threads import Threads
@@ -60,6 +61,7 @@ class Worker:
         clock: Clock,
         rng: random.Random | None = None,
     ) -> None:
+        mark_lines_of_activities()
         self._store = store
         self._registry = registry
         self._settings = settings
