@@ -1,6 +1,7 @@
-"""Time as the engine sees it: one clock, handed in, so that tests may move it.
+"""Time as the engine sees it. The clock is passed in, so that tests can move it.
 
-An instant is an aware UTC datetime of whole milliseconds: documents keep it as text of one width, which sorts.
+An instant is an aware UTC datetime in whole milliseconds. Documents store instants as texts of one width, so the texts
+sort like the instants.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Annotated, Protocol
 from pydantic import AfterValidator, PlainSerializer
 
 FAR_FUTURE = datetime(9999, 12, 31, tzinfo=UTC)
-"""The latest instant there is: a timer set beyond it never fires."""
+"""The latest instant. A timer that is set beyond it never fires."""
 
 
 def instant(moment: datetime) -> datetime:
@@ -23,7 +24,7 @@ def instant(moment: datetime) -> datetime:
 
 
 def from_seconds(seconds: float) -> datetime:
-    """The instant that many seconds after the epoch; FAR_FUTURE beyond what a datetime can hold."""
+    """The instant `seconds` after the epoch. FAR_FUTURE if a datetime can't hold it."""
     try:
         return instant(datetime.fromtimestamp(round(seconds, 3), UTC))
     except (OverflowError, ValueError, OSError):
@@ -31,7 +32,7 @@ def from_seconds(seconds: float) -> datetime:
 
 
 def isoformat(moment: datetime) -> str:
-    """The text of an instant: always 24 characters, so that texts sort as instants do."""
+    """The text of an instant. It always has 24 characters, so that texts sort like instants."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
 
 
@@ -48,14 +49,14 @@ Instant = Annotated[datetime, AfterValidator(_stored), PlainSerializer(isoformat
 
 
 class Clock(Protocol):
-    """The present, and waiting for the future."""
+    """Tells the present time, and waits."""
 
     def now(self) -> datetime:
         """The present instant."""
         ...
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
-        """Returns when `event` is set or `seconds` have passed, whichever comes first."""
+        """Wait until `event` is set, for `seconds` at most."""
         ...
 
 

@@ -1,9 +1,9 @@
-"""Every error of the engine, by who has to act on it.
+"""Every error of the engine, grouped by who has to act.
 
     Exception
     ├── Failure                 base of the user's own typed failures: an answer, not a fault
-    ├── ActivityError           what any other exception of an activity becomes in the workflow
-    │   └── ActivityErrorGroup  what a group of exceptions becomes
+    ├── ActivityError           stands in the workflow for any other exception of an activity
+    │   └── ActivityErrorGroup  stands for a group of exceptions
     ├── RetryAfter              an activity asks for its next attempt at a certain time
     ├── EncodingError           a value can't be stored as its declared type (the author's code)
     ├── TooLarge                a value or document passes the store's limit (the author's code)
@@ -17,8 +17,8 @@
     │   ├── Quarantined         the execution keeps killing its drivers
     │   ├── NotRegistered       the workflow called a child that no app runs
     │   ├── UnknownLogic        a later version of the engine began the execution
-    │   └── MissingDocument     the store no longer holds what the execution was told it holds
-    ├── ClientError             a request can't be met: says which and why
+    │   └── MissingDocument     the store lacks a document that the execution counts
+    ├── ClientError             a request can't be met; the message says why
     │   ├── UnknownWorkflow, UnknownExecution, UnknownDeferred
     │   ├── InvalidInput        names the field
     │   ├── AlreadyStarted, AlreadySent, AlreadyResolved
@@ -29,9 +29,9 @@
         ├── Conflict            another writer changed the document first: read again
         ├── Taken               a document of that id exists already
         ├── Missing             no such document
-        ├── Unreadable          the exec document isn't one: it was changed by hand, or cut off
-        ├── Refused             the store doesn't take the request as it is
-        └── Unavailable         the store can't be reached, or its answer was lost: the write may have landed
+        ├── Unreadable          the exec document can't be read: it was changed by hand, or cut off
+        ├── Refused             the store refuses the request
+        └── Unavailable         the store can't be reached, or its answer was lost: the write may have happened
 
 `Failure` has its own file, failures.py.
 """
@@ -61,8 +61,8 @@ class ActivityError(Exception):
 
 
 class ActivityErrorGroup(ExceptionGroup[Exception], ActivityError):  # type: ignore[override]
-    """An activity failed with a group of exceptions, as an `asyncio.TaskGroup` raises it. Each exception in the group
-    came back as it would alone: `except* CardDeclined` finds it. `type_name` is the class name of the group."""
+    """An activity failed with a group of exceptions, such as an `asyncio.TaskGroup` raises. Each exception in the group
+    comes back as it would alone, so `except* CardDeclined` finds it. `type_name` is the class name of the group."""
 
     type_name: str
 
@@ -83,8 +83,8 @@ class RetryAfter(Exception):
     """Raised by an activity that knows when its next attempt makes sense.
 
     `when` is a delay (a timedelta, or seconds), a moment (a datetime with a time zone), or the text of an HTTP
-    `Retry-After` header. The attempt counts as failed, and the activity's `retry=` still says how many attempts there
-    are. Only the delay is another one; its `max_delay` doesn't shorten it. Raise it `from` the error that caused it.
+    `Retry-After` header. The attempt counts as failed, and the activity's `retry=` still limits the attempts. Only the
+    delay comes from here, and `max_delay` doesn't shorten it. Raise it `from` the error that caused it.
 
     Raises ValueError for a negative delay, for a moment without a time zone, and for text that isn't such a header.
     """
@@ -119,24 +119,24 @@ def _from_header(text: str) -> float | datetime:
 
 
 class EncodingError(TypeError):
-    """A value can't be stored as the type that its place declares. Names the place, the type and the reason."""
+    """A value can't be stored as its declared type. The message names the place, the type and the reason."""
 
 
 class TooLarge(ValueError):
-    """A value is larger than a document may be. Names the place, its size and the limit, in bytes."""
+    """A value is larger than a document may be. The message names the place, the size and the limit, in bytes."""
 
 
 class Fault(Exception):
-    """The deployment, not the workflow, is at fault. The execution is suspended with this as its cause; nothing
-    that was recorded changes; a corrected deployment and `resume` carry on."""
+    """The deployment, not the workflow, is at fault. The execution is suspended with this as its cause, and its
+    recorded history stays unchanged. After a corrected deployment, `resume` lets the execution continue."""
 
 
 class NonDeterminism(Fault):
-    """The workflow's code asked for something else than what its history records."""
+    """The workflow's code asked for something that differs from its history."""
 
 
 class NotDurable(Fault):
-    """The workflow used something that a replay can't repeat. The message names the call and the cure."""
+    """The workflow used a function that a replay can't repeat. The message names the call and its replacement."""
 
 
 class DecodingError(Fault):
@@ -144,7 +144,7 @@ class DecodingError(Fault):
 
 
 class CodeFailed(Fault):
-    """The workflow's own code raised `error`, which is no answer, under `suspend_on_failure`."""
+    """The workflow has `suspend_on_failure`, and a mistake of its own code raised `error`."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(f"the workflow's own code raised {type(error).__name__}: {error}")
@@ -152,15 +152,16 @@ class CodeFailed(Fault):
 
 
 class Stuck(Fault):
-    """The workflow is waiting, but for nothing that a step, a timer or the outside can ever bring."""
+    """The workflow waits for something that no step, no timer and nobody outside can ever bring."""
 
 
 class HistoryFull(Fault):
-    """A run has recorded as many events as the settings allow. Names `restart`, which begins a new history."""
+    """A run has recorded as many events as the settings allow. The message names `restart`, which begins a new
+    history."""
 
 
 class Quarantined(Fault):
-    """The execution was claimed a set number of times without any progress: its driver dies each time."""
+    """The execution was claimed too many times without progress, because its driver dies each time."""
 
 
 class UnknownLogic(Fault):
@@ -168,12 +169,11 @@ class UnknownLogic(Fault):
 
 
 class NotRegistered(Fault):
-    """The workflow called another workflow that isn't in the app's list, in a way that can't be seen before the code
-    runs."""
+    """The workflow called a workflow that isn't in the app's list. The call can't be found before the code runs."""
 
 
 class MissingDocument(Fault):
-    """The execution counts more documents than the store returns, however often it is asked."""
+    """The execution counts more documents than the store returns, even after several reads."""
 
 
 class ClientError(Exception):
@@ -185,7 +185,7 @@ class UnknownWorkflow(ClientError):
 
 
 class UnknownExecution(ClientError):
-    """No execution of that id exists (it may have been purged)."""
+    """No execution has that id. It may have been purged."""
 
 
 class UnknownDeferred(ClientError):
@@ -193,7 +193,7 @@ class UnknownDeferred(ClientError):
 
 
 class InvalidInput(ClientError):
-    """The input doesn't fit the declared type. `fields` lists (field, what is wrong)."""
+    """The input doesn't fit the declared type. `fields` lists pairs of a field and its problem."""
 
     def __init__(self, message: str, fields: list[tuple[str, str]] | None = None) -> None:
         super().__init__(message)
@@ -201,28 +201,29 @@ class InvalidInput(ClientError):
 
 
 class AlreadyEnded(ClientError):
-    """The execution has ended: it takes no more input."""
+    """The execution has ended and takes no more input."""
 
 
 class ExecutionStopped(ClientError):
-    """The execution was interrupted or terminated: it has no result."""
+    """The execution was interrupted or terminated, so it has no result."""
 
 
 class UnreadableExecution(ClientError):
-    """The execution's exec document can't be read. The message says what is wrong with it. Mend the document."""
+    """The execution's exec document can't be read. The message says what is wrong. Somebody must repair the
+    document."""
 
 
 class NotReopened(ClientError):
-    """The execution has ended in a way in which it can't run again. The message says why."""
+    """The execution has ended in a way that doesn't let it run again. The message says why."""
 
 
 class NotEnded(ClientError):
-    """The execution still runs, or has ended only just now: what was asked is for those that are over for good."""
+    """The execution still runs, or has ended only a moment ago. The request is only for executions that are over."""
 
 
 class AlreadyStarted(ClientError):
-    """The idempotency key has started an execution with another payload before, which goes on unchanged.
-    `execution_id` is its id, and `differences` says where the payloads differ, with both values."""
+    """An execution was started before with this idempotency key and another payload. That execution goes on unchanged.
+    `execution_id` is its id. `differences` says where the payloads differ, with both values."""
 
     def __init__(self, message: str, execution_id: str, differences: Sequence[str]) -> None:
         super().__init__(message)
@@ -231,7 +232,8 @@ class AlreadyStarted(ClientError):
 
 
 class AlreadySent(ClientError):
-    """A channel has had another value under that key before. `differences` says where they differ, with both values."""
+    """Another value was sent to the channel before with this key. `differences` says where the values differ, with
+    both."""
 
     def __init__(self, message: str, differences: Sequence[str]) -> None:
         super().__init__(message)
@@ -239,7 +241,7 @@ class AlreadySent(ClientError):
 
 
 class AlreadyResolved(ClientError):
-    """The deferred was resolved with another value before. `first` is the JSON text of that value or error."""
+    """The deferred was resolved before with another value. `first` is the JSON text of that value or error."""
 
     def __init__(self, message: str, first: str) -> None:
         super().__init__(message)
@@ -247,7 +249,7 @@ class AlreadyResolved(ClientError):
 
 
 class StoreError(Exception):
-    """Base of what a store may raise."""
+    """Base of the errors that a store raises."""
 
 
 class Conflict(StoreError):
@@ -263,13 +265,13 @@ class Missing(StoreError):
 
 
 class Unreadable(StoreError):
-    """An exec document can't be read. The message names the execution and what is wrong. Nothing can be done with the
-    execution until the document is mended."""
+    """An exec document can't be read. The message names the execution and the problem. The execution is unusable until
+    somebody repairs the document."""
 
 
 class Refused(StoreError):
-    """The store doesn't take the request as it is: sending it again won't help. Nothing was written."""
+    """The store refuses the request, and sending it again won't help. Nothing was written."""
 
 
 class Unavailable(StoreError):
-    """The store didn't answer in a way that tells what happened: the write may have landed or not."""
+    """The store gave no answer that says what happened. The write may have happened or not."""

@@ -1,4 +1,4 @@
-"""Names of workflows, steps and executions: what they may be, and how they become ids."""
+"""The rules for names of workflows, steps and executions, and how names become ids."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from urllib.parse import quote
 
 MAX_NAME = 200
-"""Characters in the name of a workflow, an activity or a deferred."""
+"""The most characters in the name of a workflow, an activity or a deferred."""
 MAX_QUOTED_NAME = 900
-"""Characters that such a name takes in a document's id, which may have 1,023 bytes."""
+"""The most characters of such a name in a document's id, which may have 1,023 bytes."""
 
 
 def execution_id(workflow: str, key: str) -> str:
@@ -28,7 +28,8 @@ def is_workflow_name(text: str) -> bool:
 
 
 def checked_name(name: str, what: str, numbered: bool = True) -> str:
-    """`name`, if it may name a step, of which there may be several (`numbered`). Raises ValueError with the rule."""
+    """Returns `name` if it may name a step. Raises ValueError with the rule otherwise. `numbered`: there may be several
+    such steps, so the name must not contain "#"."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
         raise ValueError(f"the name of a {what} is 1 to {MAX_NAME} printable characters, not {name!r}")
     if len(quote(name, safe="")) > MAX_QUOTED_NAME:

@@ -10,59 +10,59 @@ from urllib.parse import urlsplit
 from engine.ground.tokens import parse_keys
 
 MIN_RETENTION = timedelta(minutes=1)
-"""A start whose answer was lost may be sent again for nearly that long (`store/cosmos/resend.py`). It has to find
-the execution, or it would run a second time."""
+"""A start whose answer was lost may be sent again for nearly this long (`store/cosmos/resend.py`). The repeated start
+must find the execution, or the workflow would run a second time."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How the engine drives. Every duration may be shortened in tests."""
+    """The numbers by which the engine drives. Tests may shorten every duration."""
 
     lease: timedelta = timedelta(seconds=30)
-    """How long a claim holds without a heartbeat; heartbeats come each third of it."""
+    """How long a claim holds without a heartbeat. A heartbeat comes after each third of it."""
     skew: timedelta = timedelta(seconds=5)
     """How far the clocks of two machines may be apart."""
     hold: timedelta = timedelta(seconds=2)
-    """A timer or retry that is due sooner than this is waited for in memory; a later one suspends the execution."""
+    """A drive waits in memory for a timer or retry that is due sooner than this. A later one suspends the execution."""
     timers_ahead: timedelta = timedelta(seconds=12)
-    """A timer that is due sooner than this is kept in memory by who sees it: who parks its execution, and the sweep. It
-    is the time between two sweeps, and a little more for one that is late."""
+    """A process keeps a timer in memory if it is due sooner than this. The driver that suspends an execution does so,
+    and the sweep does. It is the time between two sweeps, plus a little for a late sweep."""
     sweep_waits: timedelta = timedelta(seconds=9)
-    """How long a sweep waits for timers: until shortly before the next one."""
+    """How long a sweep waits for timers: until shortly before the next sweep."""
     sweep_new_after: timedelta = timedelta(seconds=5)
-    """When the sweep looks at a new execution that nobody has claimed."""
+    """How long after its start the sweep looks at a new execution that nobody has claimed."""
     retention: timedelta = timedelta(days=30)
-    """How long a finished execution is kept whose workflow says nothing else; zero: for ever."""
+    """How long a finished execution is kept, unless its workflow says otherwise. Zero: for ever."""
     max_claims: int = 5
     """Claims in a row without progress after which an execution is quarantined."""
     warn_at_events: int = 5_000
-    """Events of a run after which a warning names its execution."""
+    """After so many events of a run, a warning names its execution."""
     max_events: int = 50_000
-    """Events of a run after which its execution is suspended, unless it is interrupted."""
+    """After so many events of a run, its execution is suspended, unless it is interrupted."""
     max_drives: int = 64
-    """Executions that compute at a time in one process. Who only waits for an activity isn't counted."""
+    """How many executions compute at a time in one process. Executions that only wait for an activity don't count."""
     max_held: int = 2_000
-    """Executions that one process holds at a time, whatever they wait for."""
+    """How many executions one process holds at a time, including those that only wait."""
     batch_budget: timedelta = timedelta(seconds=1)
     """How long the executions of one batch are driven before they are handed over."""
     let_go_within: timedelta = timedelta(seconds=1)
-    """How long a batch waits, when its budget is over, for drives to let go."""
+    """After its budget is spent, how long a batch waits for its drives to let go."""
     sweep_budget: timedelta = timedelta(seconds=20)
-    """How long a sweep asks for more that is due."""
+    """How long a sweep keeps asking for more due executions."""
     invocation_budget: timedelta = timedelta(minutes=9)
-    """How long one invocation drives one execution. The host's functionTimeout has to be longer."""
+    """How long one invocation drives one execution. The host's functionTimeout must be longer."""
     page: int = 100
-    """Executions that the sweep asks for at a time."""
+    """How many executions the sweep asks for at a time."""
     activity_threads: int = 64
     """Sync activities that run at a time in one process. One activity has half of the threads at most."""
     blocked_after: timedelta = timedelta(0)
-    """How long the event loop may stand still before a warning names what blocks it; zero: nobody looks."""
+    """How long the event loop may stand still before a warning names the code that blocks it. Zero: no warning."""
     blocked_exit: timedelta = timedelta(0)
-    """How long it may stand still before its process is ended; zero: for ever."""
+    """How long the event loop may stand still before the process exits. Zero: for ever."""
     signing_keys: tuple[str, ...] = field(default=(), repr=False)
-    """Keys for tokens that leave through HTTP: the first signs, all verify."""
+    """Keys for tokens that leave through HTTP. The first key signs, and all verify."""
     sign_in: bool = False
-    """Whether the platform signs callers in, and tells who they are."""
+    """Whether the platform signs callers in and names them in each request."""
     public_url: str = ""
     """The address of the API as callers reach it, without a slash at its end. Empty: that of each request."""
     trust_forwarded: bool = False

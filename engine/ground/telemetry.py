@@ -1,11 +1,11 @@
-"""Spans and metrics of what the engine does, by OpenTelemetry's API. The app chooses where they go, if anywhere.
+"""Spans and metrics of the engine, made with OpenTelemetry's API. The app decides where to send them.
 
-1. Only this module knows OpenTelemetry. Without the package (the extra `telemetry`), or without a provider that the app
-   has set, everything here does nothing.
-2. Names and numbers leave, and kinds of errors: never a value, a key or a message.
-3. An execution belongs to the trace in which it was started. Its first segment is a span of that trace; so are the
-   activities and children of that segment. Each later segment begins a trace of its own, linked to the first one: an
-   execution may last for years, a trace may not.
+1. Only this module imports OpenTelemetry. Everything here does nothing without the package (the extra `telemetry`), or
+   without a provider that the app has set.
+2. Spans and metrics contain names, numbers and classes of errors. They never contain a value, a key or a message.
+3. An execution belongs to the trace in which it was started. Its first segment is a span of that trace, and so are the
+   activities and children of that segment. Each later segment begins its own trace, linked to the first one. An
+   execution may last for years; a trace can't.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def measure(name: str, seconds: float, **attributes: str | int) -> None:
 
 
 def traceparent() -> str | None:
-    """The span that is current, as W3C trace context writes it. None if none is recorded."""
+    """The current span in the format of W3C trace context. None without a current span."""
     carrier: dict[str, str] = {}
     if IS_PRESENT and trace.get_current_span().get_span_context().is_valid:
         _traceparent.inject(carrier)
@@ -82,8 +82,8 @@ def traceparent() -> str | None:
 
 @contextlib.contextmanager
 def continued(parent: str | None) -> Iterator[None]:
-    """What happens inside belongs to the trace that a caller names, as in the header `traceparent`. What can't be read
-    is no trace."""
+    """Spans inside belong to the trace that a caller names in the header `traceparent`. A text that can't be read is
+    ignored."""
     if not IS_PRESENT or (context := _context(parent)) is None:
         yield
         return
@@ -105,7 +105,7 @@ def segment(execution_id: str, workflow: str, started_in: str | None, is_first: 
 
 @contextlib.contextmanager
 def attempt(activity: str, execution_id: str, step: str, number: int) -> Iterator[Marks]:
-    """A span for one attempt of an activity. `number` counts from 1. One that is cancelled is not counted: it leaves no
+    """A span for one attempt of an activity. `number` counts from 1. A cancelled attempt isn't counted: it leaves no
     trace, and runs again."""
     attributes: _Attributes = {
         "durable.activity": activity,
@@ -122,7 +122,7 @@ def attempt(activity: str, execution_id: str, step: str, number: int) -> Iterato
 
 @contextlib.contextmanager
 def request(operation: str) -> Iterator[Marks]:
-    """A span for one request to the database. One without an answer has the status 0."""
+    """A span for one request to the database. A request without an answer has the status 0."""
     with _span(f"store {operation}", {"db.operation.name": operation}, is_client=True) as marks:
         try:
             yield marks
@@ -132,7 +132,7 @@ def request(operation: str) -> Iterator[Marks]:
 
 
 class Marks:
-    """What is known of a span only at its end."""
+    """The facts about a span that are known only at its end."""
 
     def __init__(self, span: Any = None) -> None:
         self._span = span
@@ -141,13 +141,13 @@ class Marks:
         self.request_units = 0.0
 
     def answered(self, status: int, request_units: float) -> None:
-        """The database has answered with that HTTP status."""
+        """Note that the database has answered with this HTTP status."""
         self.status, self.request_units = status, request_units
         self.note("db.response.status_code", status)
         self.note("durable.request_units", request_units)
 
     def failed(self, kind: str) -> None:
-        """It ended with an error of that class."""
+        """Note that the span ended with an error of this class."""
         self.error = kind
         self.note("error.type", kind)
         if self._span is not None:
@@ -163,8 +163,8 @@ class Marks:
 def _span(
     name: str, attributes: _Attributes, started_in: str | None = None, *, belongs: bool = True, is_client: bool = False
 ) -> Iterator[Marks]:
-    """A current span: in the trace of `started_in`, if it belongs there, or else linked to it. Without `started_in` it
-    is of the trace that is current."""
+    """Begin a span and make it current. With `started_in`, the span is in that trace, or linked to it if not `belongs`.
+    Without `started_in`, it is in the current trace."""
     if not IS_PRESENT:
         yield Marks()
         return

@@ -1,8 +1,8 @@
-"""Tokens: which deferred of which execution, as one piece of text to hand to the outside.
+"""Tokens: one text that names a deferred of an execution, to give to the outside.
 
-A token is base64url of the JSON array [workflow, execution id, deferred name]. It is a name, not a secret. Where it
-leaves through HTTP it is signed (`token.signature`, HMAC-SHA-256), so that who holds it may complete that deferred and
-nothing else. Several keys may be valid at a time: the first signs, all verify, so that keys can be rotated.
+A token is base64url of the JSON array [workflow, execution id, deferred name]. It is a name, not a secret. Tokens that
+leave through HTTP are signed (`token.signature`, HMAC-SHA-256). The holder of a signed token may resolve that deferred
+and nothing else. Several keys may be valid at a time: the first one signs, and all verify. So keys can be rotated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MIN_KEY_CHARACTERS = 32
 
 @dataclass(frozen=True)
 class Target:
-    """What a token names."""
+    """The deferred that a token names."""
 
     workflow: str
     execution_id: str
@@ -36,7 +36,7 @@ def encode(target: Target) -> str:
 
 
 def decode(token: str) -> Target:
-    """What a token names. Raises InvalidInput if it is none."""
+    """The deferred that a token names. Raises InvalidInput if the text is no token."""
     try:
         parts = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
         workflow, execution_id, deferred = parts
@@ -48,12 +48,12 @@ def decode(token: str) -> Target:
 
 
 def sign(token: str, keys: Sequence[str]) -> str:
-    """The token with its signature, by the first key."""
+    """The token with its signature, made with the first key."""
     return f"{token}.{_signature(token, keys[0])}"
 
 
 def verify(signed: str, keys: Sequence[str]) -> Target:
-    """What a signed token names. Raises InvalidInput if no key has signed it."""
+    """The deferred that a signed token names. Raises InvalidInput if none of the keys has signed the token."""
     token, _, signature = signed.encode("utf-8", "replace").decode().rpartition(".")
     if not any(hmac.compare_digest(signature.encode(), _signature(token, key).encode()) for key in keys):
         raise InvalidInput("the token's signature is not valid", [("token", "not signed by this app")])
@@ -61,7 +61,8 @@ def verify(signed: str, keys: Sequence[str]) -> Target:
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """The keys of a setting, separated by commas. Raises ValueError for one that is too short to be safe."""
+    """The keys in a setting's text, which separates them by commas. Raises ValueError for a key that is too short to be
+    safe."""
     keys = tuple(key.strip() for key in text.split(",") if key.strip())
     if any(len(key) < MIN_KEY_CHARACTERS for key in keys):
         raise ValueError(f"a key of ENGINE_SIGNING_KEY has at least {MIN_KEY_CHARACTERS} characters")

@@ -1,4 +1,4 @@
-"""Values: how a payload, a result or a failure becomes JSON text and comes back, and what events and outcomes are.
+"""Values: how payloads, results and failures become JSON text and come back, and what events and outcomes are.
 
-It stands on `ground`. It must not do I/O, read a clock, use randomness, or know where its text is stored.
+This package imports `ground`. It must not do I/O, read a clock, use randomness, or know where its text is stored.
 """

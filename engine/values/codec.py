@@ -1,13 +1,13 @@
 """Values to JSON text and back, by their declared types.
 
 Rules:
-1. What is stored is JSON text. A document holds it as one string, so that no store can change a number, a key
-   order or a depth in it (Cosmos DB keeps numbers as IEEE doubles and nests 128 deep).
-2. A value is decoded as soon as it is encoded. Its reader sees the decoded value, live as in replay.
-3. A value comes back as it was, or it is refused: EncodingError names the place, the type and the reason. "As it was"
-   means what `comparison` compares: equality, class, the fields that were given, private attributes, time zone.
-4. A place without an annotation takes plain JSON values only.
-5. Stored text is one line of JSON. A second line, if there is one, notes what JSON doesn't say (see `unseen`).
+1. Values are stored as JSON text. A document holds the text as one string, so that no store can change its numbers,
+   key order or depth (Cosmos DB keeps numbers as IEEE doubles, and nests at most 128 deep).
+2. A value is decoded as soon as it is encoded. Its reader sees the decoded value, live and in replay.
+3. A value comes back as it was, or it is refused with an EncodingError that names the place, the type and the reason.
+   "As it was" means what `comparison` compares: equality, class, the given fields, private attributes, time zone.
+4. A place without an annotation takes only plain JSON values.
+5. Stored text is one line of JSON. A second line may note what JSON can't express (see `unseen`).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from engine.values.schema import Schema
 from engine.values.unseen import notes_of, plain_json, restored
 
 MAX_VALUE_BYTES = 1_800_000
-"""The longest JSON text of one value, as it stands in a document. A Cosmos DB item may have 2 MB
-(https://learn.microsoft.com/azure/cosmos-db/concepts-limits); the rest is for the envelope."""
+"""The most bytes that one value's JSON text may take in a document. A Cosmos DB item may have 2 MB
+(https://learn.microsoft.com/azure/cosmos-db/concepts-limits). The rest is for the other fields."""
 
 
 class Codec:
     """Encodes and decodes the values of one place: an argument, a result, a payload, a deferred.
 
-    `annotation` is its declared type; `inspect.Parameter.empty`, `Any` and `object` mean plain JSON. `place` names
-    it in messages ("the result of activity charge").
+    `annotation` is the declared type. `inspect.Parameter.empty`, `Any` and `object` mean plain JSON. `place` names the
+    place in messages ("the result of activity charge").
     """
 
     def __init__(self, annotation: Any, place: str) -> None:
@@ -54,12 +54,12 @@ class Codec:
             raise TypeError(f"{place}: {_name(annotation)} can't be stored: {_first_line(error)}") from error
 
     def encode(self, value: Any) -> str:
-        """The stored text of `value`. Raises EncodingError if its type doesn't allow it, or if the value would come
-        back changed."""
+        """The stored text of `value`. Raises EncodingError if the declared type doesn't allow the value, or if it would
+        come back changed."""
         return self._encode(value)[0]
 
     def decode(self, text: str) -> Any:
-        """The value behind stored text. Raises DecodingError if today's type doesn't take it."""
+        """The value of stored text. Raises DecodingError if today's type refuses it."""
         json_text, _, notes = text.partition("\n")
         try:
             value = self._schema.read(json_text)
@@ -70,8 +70,8 @@ class Codec:
             ) from None
 
     def round_trip(self, value: Any) -> tuple[str, Any]:
-        """The text of `value`, fit to be stored, and the value that this text gives back. Raises EncodingError, or
-        TooLarge above the limit of a document."""
+        """The stored text of `value`, and the value that comes back from it. Raises EncodingError, and TooLarge if the
+        text exceeds MAX_VALUE_BYTES."""
         text, back = self._encode(value)
         check_size(text, self.place)
         return text, back
@@ -110,7 +110,7 @@ class Codec:
             ) from None
 
     def accept(self, text: str) -> str:
-        """The normal form of JSON text that came from outside. Raises InvalidInput with the fields at fault."""
+        """The stored text of a value that came from outside as JSON text. Raises InvalidInput with the wrong fields."""
         try:
             value = self._schema.read_from_outside(text)
         except Exception as error:  # noqa: BLE001 - a type's own validators may raise anything
@@ -132,8 +132,8 @@ class Codec:
         return plain_json(text)
 
     def canonical(self, value: Any) -> Any:
-        """`value` as plain JSON data for a digest: the same in every process and after a field with a default was
-        added to its type."""
+        """`value` as plain JSON data for a digest. The data is the same in every process, and stays the same when its
+        type gets a new field with a default."""
         data = self._schema.canonical(value)
         return _sorted(data) if self._schema.has_sets else data
 
@@ -167,7 +167,7 @@ class Signature:
         return texts, digest({name: self._codecs[name].canonical(value) for name, value in arguments.items()})
 
     def decode(self, texts: dict[str, str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments behind `texts`, ready for the function. Raises EncodingError if one doesn't come back."""
+        """The arguments of `texts`, ready for the function. Raises EncodingError if one can't be decoded."""
         bound = inspect.BoundArguments(self._signature, OrderedDict())
         try:
             for name, text in texts.items():
@@ -179,8 +179,8 @@ class Signature:
         return bound.args, bound.kwargs
 
     def differences(self, recorded: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-        """Where the arguments differ from recorded ones, as today's types read them. One that wasn't passed has its
-        default."""
+        """Where the arguments differ from recorded ones, as today's types read them. An argument that wasn't passed
+        counts with its default."""
         found_at: list[str] = []
         for name in [*recorded, *(name for name in found if name not in recorded)]:
             before, now = self._text(recorded, name), self._text(found, name)
@@ -211,7 +211,7 @@ class Signature:
 
 
 def type_hints(function: Callable[..., Any], owner: str) -> dict[str, Any]:
-    """The annotations of a function as types. Raises TypeError that names what can't be resolved."""
+    """The annotations of a function as types. Raises TypeError that names the annotation that can't be resolved."""
     while isinstance(function, functools.partial):
         function = function.func
     try:
@@ -226,7 +226,7 @@ def type_hints(function: Callable[..., Any], owner: str) -> dict[str, Any]:
 
 
 def check_size(text: str, place: str) -> None:
-    """Raises TooLarge if `text`, as a string inside a JSON document, passes MAX_VALUE_BYTES."""
+    """Raise TooLarge if `text`, as a string inside a JSON document, takes more than MAX_VALUE_BYTES."""
     if len(text) * 6 <= MAX_VALUE_BYTES:  # no character takes more than six bytes
         return
     size = stored_size(text)
@@ -253,7 +253,7 @@ def _problems(error: ValidationError) -> list[tuple[str, str]]:
 
 
 def _refuse_nan(data: Any, stored: Any) -> None:
-    # A model's own configuration writes NaN and infinities as null: the value would come back as None.
+    # A model's own configuration may write NaN and infinities as null. Such a value would come back as None.
     if sum(item is None for item in _leaves(stored)) == sum(item is None for item in _leaves(data)):
         return
     for item in _leaves(data):
@@ -273,7 +273,7 @@ def _leaves(data: Any) -> Iterator[Any]:
 
 
 def _sorted(data: Any) -> Any:
-    # A set is dumped in the order of this process's hashes.
+    # pydantic writes a set in the order of this process's hashes.
     if isinstance(data, list):
         return sorted((_sorted(item) for item in data), key=lambda item: json.dumps(item, sort_keys=True))
     return {key: _sorted(value) for key, value in data.items()} if isinstance(data, dict) else data

@@ -1,13 +1,12 @@
-"""Whether a value came back from being stored as it was.
+"""Checks whether a value came back from storage as it was.
 
 Rules:
-1. A model or dataclass comes back as its own class, with equal fields, the same fields given (`model_fields_set`), and
-   equal private attributes where these are plain data. Private attributes that aren't data (a lock, a client) aren't
-   part of a model.
-2. Any other value comes back equal, as its own class or as a base of it that its place declares: an enum member of
-   str as str, an int where a float is declared as float.
-3. A moment comes back with the same wall clock, offset from UTC and named time zone; without an offset, the same fold.
-   A zone whose offset changes and that has no name (not a `zoneinfo.ZoneInfo`) is refused.
+1. A model or dataclass must come back as its own class, with equal fields, the same given fields (`model_fields_set`),
+   and equal private attributes if these are plain data. Other private attributes (a lock, a client) don't count.
+2. Any other value must come back equal, as its own class or as a declared base of that class. For example, a str enum
+   member may come back as str, and an int as float where float is declared.
+3. A moment must come back with the same wall clock time, UTC offset and named time zone. Without an offset, `fold` must
+   be the same. A time zone without a name (not a `zoneinfo.ZoneInfo`) whose offset changes is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ABSENT = object()
 
 
 def difference(before: Any, after: Any, path: str = "") -> str | None:
-    """The first place at which `after` isn't what `before` was, in words; None if there is none."""
+    """Describes the first place where `after` differs from `before`. None if they are the same."""
     kind = type(before)
     if kind is type(after) and kind in _SCALARS:
         return None if before == after else _message(path, before, after)

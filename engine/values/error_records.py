@@ -1,13 +1,13 @@
-"""What an exception leaves in a document, and the exception that comes back from there.
+"""Records exceptions in documents, and rebuilds them from there.
 
 Rules:
-1. A `Failure`, and an exception of a class that the activity names in `raises=`, comes back as itself. So does one of a
-   subclass of such a class. If the subclass is gone, the exception comes back as the class in `raises=`. Every other
-   exception comes back as ActivityError with its type's name, its message and its traceback.
-2. A group comes back as a group of what its exceptions come back as: `except*` finds them.
-3. Recording never fails. The record's notes name what can't be kept. Texts are cut with a visible mark. A chain of
-   causes and a tree of groups are followed to a set depth and number, and through no cycle.
-4. Rebuilding calls no constructor of a recorded class. The rebuilt exception says what the recorded one said.
+1. A `Failure` comes back as itself. So does an exception whose class, or a base of it, the activity names in `raises=`.
+   If a subclass no longer exists, the exception comes back as the class in `raises=`. Every other exception comes back
+   as ActivityError with the name of its type, its message and its traceback.
+2. A group comes back as a group. Each exception in it comes back by rule 1, so `except*` finds it.
+3. Recording never fails. The record's notes name what can't be kept. A text that is cut has a visible mark. Causes and
+   groups are followed to a limited depth and number, and each exception is recorded only once.
+4. Rebuilding calls no constructor of a recorded class. The rebuilt exception has the text of the recorded one.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from engine.values.failures import Failure
 from engine.values.unseen import plain_json
 
 MAX_MESSAGE = 8_000
-"""Characters of an exception's message that are kept."""
+"""The most characters of an exception's message."""
 MAX_TRACEBACK = 16_000
-"""Characters of a traceback's text that are kept: its end, where the cause stands."""
+"""The most characters of a traceback. Its end is kept, because the end names the cause."""
 MAX_DEPTH = 8
-"""Exceptions of a chain of causes, and groups within groups, that are kept."""
+"""The greatest depth of causes and of groups within groups."""
 MAX_ERRORS = 100
-"""Exceptions of one tree of groups and causes that are kept."""
+"""The most exceptions of one tree of groups and causes."""
 MAX_NOTES = 20
-"""Notes of one exception that are kept."""
+"""The most notes of one exception."""
 MAX_DATA = 300_000
-"""Characters of text that a failure's fields, or an exception's arguments and attributes, may take."""
+"""The most characters of a failure's fields, or of an exception's arguments and attributes."""
 MAX_RECORDS = 400_000
-"""Bytes that the records of one list, or one tree, take before what follows is kept in brief only."""
+"""The most bytes of full records in one list or tree. Records beyond this are brief."""
 MAX_BRIEF = 100
-"""Characters of the message in a brief record, and how many of those a list keeps."""
+"""The most characters of the message in a brief record, and the most brief records in a list."""
 
 T = TypeVar("T")
 Classes = tuple[type[BaseException], ...]
 
 
 class ErrorRecord(BaseModel):
-    """An exception as a document keeps it."""
+    """An exception in its stored form."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -59,7 +59,7 @@ class ErrorRecord(BaseModel):
     declared: str | None = None
     """The class in `raises=` that the exception is an instance of, as `module:name`."""
     notes: tuple[str, ...] = Field(default=(), exclude_if=lambda notes: not notes)
-    """The exception's own notes, and what of it was not kept."""
+    """The exception's own notes, and notes on what was not kept."""
     exceptions: tuple[ErrorRecord, ...] = Field(default=(), exclude_if=lambda inner: not inner)
     """The exceptions of a group."""
     cause: ErrorRecord | None = None
@@ -69,16 +69,16 @@ class ErrorRecord(BaseModel):
 
 
 def record(error: BaseException, raises: Iterable[type[BaseException]] = ()) -> ErrorRecord:
-    """The record of an exception, of the exceptions in it if it is a group, and of its causes. `raises`: classes whose
-    `args` and attributes are kept as well."""
+    """The record of an exception, with its causes and the exceptions of its group. `raises`: exception classes whose
+    `args` and attributes are recorded too."""
     try:
         return _Recorder(tuple(raises)).tree(error, 1)
-    except BaseException as problem:  # noqa: BLE001 - whatever its class does when it is looked at
+    except BaseException as problem:  # noqa: BLE001 - the exception's own class may raise anything
         return ErrorRecord(type=type(error).__name__, message=f"(it can't be shown: {type(problem).__name__})")
 
 
 class _Recorder:
-    """Records one tree, within its limits of room and number."""
+    """Records one tree of exceptions, within the limits of bytes and number."""
 
     def __init__(self, raises: Classes) -> None:
         self._raises = raises
@@ -106,7 +106,8 @@ class _Recorder:
 
 
 def fitting(errors: Iterable[ErrorRecord]) -> tuple[ErrorRecord, ...]:
-    """The records, in brief from where they would take more than a document has room for, and cut off after that."""
+    """The records that fit into a document. Records beyond MAX_RECORDS become brief, and after MAX_BRIEF brief records
+    the rest are left out."""
     kept, room, brief = list[ErrorRecord](), MAX_RECORDS, 0
     for error in errors:
         room -= _size(error)
@@ -119,7 +120,7 @@ def fitting(errors: Iterable[ErrorRecord]) -> tuple[ErrorRecord, ...]:
 
 
 def _record_one(error: BaseException, raises: Classes) -> ErrorRecord:
-    if type(error) is ActivityError:  # passed on by the workflow: keep what the activity said
+    if type(error) is ActivityError:  # the workflow passed it on: keep the activity's own type and message
         return ErrorRecord(type=error.type_name, message=_cut(error.message), traceback=error.traceback)
     if isinstance(error, ActivityErrorGroup):
         return ErrorRecord(type=error.type_name, message=_cut(_text(error)), traceback=error.traceback)
@@ -138,7 +139,7 @@ def _record_one(error: BaseException, raises: Classes) -> ErrorRecord:
 
 
 def _data(error: BaseException, is_declared: bool) -> tuple[str | None, list[str]]:
-    """What is kept of an exception's fields, and what isn't."""
+    """The stored text of an exception's fields, and notes on what isn't kept."""
     try:
         if isinstance(error, Failure):
             text, lost = error.to_json(), list[str]()
@@ -146,7 +147,7 @@ def _data(error: BaseException, is_declared: bool) -> tuple[str | None, list[str
             text, lost = _arguments_and_attributes(error)
         else:
             return None, []
-    except Exception as problem:  # noqa: BLE001 - whatever a user's class does while it is read
+    except Exception as problem:  # noqa: BLE001 - the author's class may raise anything while it is read
         return None, [f"its fields were not kept: {_text(problem)}"]
     if len(text) > MAX_DATA:
         return None, [f"its fields were not kept: they take {len(text):,} characters, the limit is {MAX_DATA:,}"]
@@ -177,7 +178,7 @@ def _attributes(error: BaseException) -> Iterator[tuple[str, Any]]:
 
 
 def examinable(error: BaseException) -> BaseException:
-    """`error`, or an ActivityError in its place if its class raises when it is asked what it is."""
+    """`error`, or an ActivityError in its place if even `isinstance` raises for it."""
     try:
         isinstance(error, (Failure, ActivityError, OSError))
     except BaseException as problem:  # noqa: BLE001 - a class may answer with anything
@@ -189,10 +190,10 @@ def examinable(error: BaseException) -> BaseException:
 
 
 def rebuild(saved: ErrorRecord, raises: Iterable[type[BaseException]] = (), exact: bool = True) -> BaseException:
-    """The exception behind a record, with its causes and the exceptions of its group.
+    """The exception of a record, with its causes and the exceptions of its group.
 
-    A Failure, or an exception declared in `raises`, comes back as itself. When a Failure's class is gone or its fields
-    no longer fit, DecodingError is raised (`exact`), or ActivityError stands in for it.
+    A Failure, or an exception declared in `raises`, comes back as itself. If a Failure's class no longer exists, or its
+    fields no longer fit, DecodingError is raised. Without `exact`, an ActivityError stands in for the Failure instead.
     """
     declared = tuple(raises)
     error = _rebuild_group(saved, declared) if saved.exceptions else _rebuild_one(saved, declared, exact)
@@ -239,7 +240,7 @@ def _rebuild_one(saved: ErrorRecord, raises: Classes, exact: bool) -> BaseExcept
 
 def _rebuild_declared(saved: ErrorRecord, declared: type[BaseException]) -> BaseException | None:
     args, attributes = json.loads(saved.data or "[[], {}]")
-    # The built-in base makes it: the class's own constructor may want what was not kept.
+    # The built-in base class makes the object, because the class's own constructor may need data that was not kept.
     base = next(kind for kind in declared.__mro__ if kind.__module__ == "builtins")
     for kind in (declared, _readable(declared, saved.message)):
         try:
@@ -247,7 +248,7 @@ def _rebuild_declared(saved: ErrorRecord, declared: type[BaseException]) -> Base
             rebuilt.args = tuple(args)
             for name, value in attributes.items():
                 object.__setattr__(rebuilt, name, value)
-        except (TypeError, ValueError, AttributeError):  # a group of exceptions can't be made of what was kept
+        except (TypeError, ValueError, AttributeError):  # a group, for example, can't be made from the kept data
             continue
         if kind is not declared or _says(rebuilt, saved.message):
             return rebuilt
@@ -257,12 +258,13 @@ def _rebuild_declared(saved: ErrorRecord, declared: type[BaseException]) -> Base
 def _says(error: BaseException, message: str) -> bool:
     try:
         return _cut(str(error)) == message
-    except Exception:  # noqa: BLE001 - its own __str__ wants what was not kept
+    except Exception:  # noqa: BLE001 - the class's own __str__ may need data that was not kept
         return False
 
 
 def _readable(declared: type[BaseException], message: str) -> type[BaseException]:
-    """A subclass of `declared` that says what was recorded: the class's own text needs what was not kept."""
+    """A subclass of `declared` whose text is the recorded message, because the class's own text needs data that was not
+    kept."""
     names = {"__module__": declared.__module__, "__qualname__": declared.__qualname__, "__str__": lambda _: message}
     return type(declared.__name__, (declared,), names)
 
@@ -280,10 +282,10 @@ def _find_declared(saved: ErrorRecord, raises: Classes) -> type[BaseException] |
 def _find_failure(saved: ErrorRecord) -> type[Failure] | None:
     known = list(_below(Failure))
     exact = [kind for kind in known if _is_class_of(kind, saved)]
-    # A class that moved to another module is still the same failure, if its name is unique.
+    # A class that moved to another module still counts as the same failure, if its name is unique.
     named = [kind for kind in known if kind.__qualname__ == saved.type]
     found = exact or (named if len({kind.__module__ for kind in named}) == 1 else [])
-    return found[-1] if found else None  # the one that was declared last, where a test declares several
+    return found[-1] if found else None  # the last declared class, if a test declares several
 
 
 def _is_class_of(kind: type, saved: ErrorRecord) -> bool:

@@ -1,11 +1,11 @@
-"""What a history can say. Events are recorded in the order in which the workflow saw them.
+"""The events of a history. They are recorded in the order in which the workflow saw them.
 
 Rules:
-1. A recorded event never changes. A new kind may be added; a field may be added with a default.
-2. `step` names what the event answers: an activity's name, `name#2` for its second call, and so on; `timer`,
-   `timer#2`; a deferred's name. Steps are numbered in the order in which the workflow asked for them.
-3. `digest` is a fingerprint of what was asked, so that an answer can't reach another question. The first event of a
-   step also holds the `input` itself, as JSON text by name, unless that is large.
+1. A recorded event never changes. A later version may add a kind of event, or a field with a default.
+2. `step` is the id of the step: an activity's name, `name#2` for its second call, and so on; `timer`, `timer#2`; or a
+   deferred's name. Steps are numbered in the order in which the workflow asked for them.
+3. `digest` is a fingerprint of the step's input, so that a result can't reach a step with another input. The first
+   event of a step also holds the `input` itself, as JSON text by name, unless the input is large.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ StepKind = Literal["activity", "timer", "deferred", "child", "channel"]
 
 @dataclass(frozen=True, slots=True)
 class StepResolved:
-    """A step came to its end: `value` (JSON text) or `error`; a timer has neither."""
+    """A step ended with a `value` (JSON text) or an `error`. A timer has neither."""
 
     step: str
     digest: str
@@ -34,13 +34,13 @@ class StepResolved:
     value: str | None = None
     error: ErrorRecord | None = None
     item: str | None = None
-    """The inbox document that a channel's value came in."""
+    """The id of the inbox document that held a channel's value."""
     input: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailed:
-    """An attempt of an activity failed and the next one is due at `retry_at`. The workflow doesn't see it."""
+    """An attempt of an activity failed, and the next one is due at `retry_at`. The workflow doesn't see this event."""
 
     step: str
     digest: str
@@ -54,8 +54,8 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True)
 class StepHeld:
-    """An activity failed for good, and its workflow is one that is held then. The workflow doesn't see it. The next
-    driver runs the step again, with all its attempts."""
+    """An activity failed for good, and its workflow has `suspend_on_failure`. The workflow doesn't see this event. The
+    next driver runs the step again, with all its attempts."""
 
     step: str
     digest: str
@@ -67,7 +67,7 @@ class StepHeld:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A child that is waited for exists. The workflow doesn't see it."""
+    """The child that a step waits for exists. The workflow doesn't see this event."""
 
     step: str
     digest: str
@@ -87,7 +87,7 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """A driver found the lease expired and sealed the log against the one before it."""
+    """A driver found an expired lease, and sealed the log against the driver before it."""
 
     at: Instant
     worker: str
@@ -105,7 +105,7 @@ class Restarted:
 
 @dataclass(frozen=True, slots=True)
 class Reopened:
-    """An execution that had ended runs again: of the events before this one, only the first `kept` still count."""
+    """An execution that had ended runs again. Of the events before this one, only the first `kept` still count."""
 
     at: Instant
     kept: int
@@ -114,8 +114,8 @@ class Reopened:
 
 @dataclass(frozen=True, slots=True)
 class Patched:
-    """From `turn` on (the number of the event after which the code asked; 0 is the beginning) the run goes by this
-    change of its code. `deprecated`: the code no longer had the other way, and may stop asking."""
+    """From `turn` on, the run follows this change of its code. `turn` is the number of the event after which the code
+    asked; 0 is the beginning. `deprecated`: the code had already lost the old branch, so it may stop asking."""
 
     at: Instant
     patch: str
@@ -130,13 +130,13 @@ _events: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(disc
 
 
 def dump_events(events: list[Event]) -> list[dict[str, Any]]:
-    """Events as a document keeps them."""
+    """Events in their stored form."""
     dumped: list[dict[str, Any]] = _events.dump_python(events, mode="json", exclude_none=True, by_alias=True)
     return dumped
 
 
 def effective(events: Iterable[Event]) -> list[Event]:
-    """The events that count: without those that a Reopened took back, and without itself."""
+    """The events that count: all except each Reopened event and the events that it took back."""
     kept: list[Event] = []
     for event in events:
         if isinstance(event, Reopened):
@@ -147,5 +147,5 @@ def effective(events: Iterable[Event]) -> list[Event]:
 
 
 def load_events(data: list[dict[str, Any]]) -> list[Event]:
-    """The events of a document. Raises pydantic's ValidationError on what no version of this engine wrote."""
+    """The events of a document. Raises pydantic's ValidationError for events that this version doesn't know."""
     return list(_events.validate_python(data))

@@ -1,4 +1,4 @@
-"""The user's own typed failures: exceptions with validated fields, which come back as themselves."""
+"""Typed failures of the author: exceptions with validated fields. They come back from the store as themselves."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from engine.values.codec import Codec, type_hints
 
 @typing.dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
 class Failure(Exception):
-    """Base of typed failures: annotated fields, validated, that survive being stored.
+    """Base of typed failures, whose annotated fields are validated and stored.
 
         class CardDeclined(Failure):
             code: str
 
         raise CardDeclined(code="insufficient_funds")
 
-    Fields are given by keyword. A wrong or missing one raises pydantic's ValidationError where the failure is built. A
-    field that would come back changed from being stored raises EncodingError there. A Failure is an answer: an activity
-    that raises one isn't retried, unless its class sets `retryable = True`.
+    Fields are given by keyword. The constructor raises pydantic's ValidationError for a wrong or missing field, and
+    EncodingError for a field that the store would change. A Failure is an answer: an activity that raises one isn't
+    retried, unless its class sets `retryable = True`.
     """
 
     retryable: ClassVar[bool] = False
@@ -38,12 +38,12 @@ class Failure(Exception):
         values = self._fields_model()(**fields)
         super().__init__()
         self._adopt(values)
-        self.to_json()  # a field that can't be kept is refused here, where its value is given
+        self.to_json()  # refuse a field that can't be stored
 
     @classmethod
     def _fields_model(cls) -> type[BaseModel]:
         if cls._model is None:
-            # Built at first use: only then can annotations name what a module defines further down.
+            # The model is built at first use, so that annotations may name classes that are defined later.
             hints = type_hints(cls, f"failure {cls.__name__}")
             fields = {
                 name: (hint, getattr(cls, name, ...))
@@ -62,7 +62,7 @@ class Failure(Exception):
 
     @classmethod
     def from_json(cls, text: str) -> typing.Self:
-        """The failure behind the stored text of its fields. Raises DecodingError."""
+        """The failure with these fields, given as stored text. Raises DecodingError."""
         values = cls._fields_codec().decode(text)
         failure = cls.__new__(cls)
         failure._adopt(values)
@@ -74,7 +74,7 @@ class Failure(Exception):
         return cls._fields_codec().shown(text)
 
     def to_json(self) -> str:
-        """The stored text of the fields. Raises EncodingError that names the field which would come back changed."""
+        """The stored text of the fields. Raises EncodingError that names a field which the store would change."""
         model = self._fields_model()
         given = {name: getattr(self, name) for name in model.model_fields}
         return self._fields_codec().encode(model.model_construct(**given))
@@ -94,20 +94,20 @@ class Failure(Exception):
 
 
 def check_fields(kind: type[Failure]) -> None:
-    """Build how a class of failures is stored. Raises TypeError, or what pydantic raises, if its annotations can't be
-    resolved or stored."""
+    """Check that the fields of a class of failures can be stored. Raises TypeError or an error of pydantic if an
+    annotation can't be resolved or stored."""
     kind._fields_codec()
 
 
 class CircularWait(Failure):
-    """The call would wait for an execution that waits, directly or through others, for the caller: both would wait for
-    ever. `circle` names each execution as "workflow id", from the caller round to the caller again."""
+    """The call would wait for an execution that waits for the caller, directly or through others. Both would wait for
+    ever. `circle` names the executions in order, each as "workflow id", with the caller first and last."""
 
     circle: tuple[str, ...]
 
 
 class ChildStopped(Failure):
-    """A child workflow was interrupted or terminated: it has no result."""
+    """A child workflow was interrupted or terminated, so it has no result."""
 
     workflow: str
     execution_id: str

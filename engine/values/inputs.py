@@ -1,10 +1,10 @@
-"""What a step asked for, as the history records it, and where that differs from what today's code asks for.
+"""The recorded input of a step, and how it differs from the input of today's code.
 
 Rules:
 1. The first event of a step records the step's input as JSON text, by name. A large input is known by its digest alone.
-2. Two inputs are the same if today's types read the same from both. So a field may be renamed under an alias, or a type
-   become wider, while executions sleep.
-3. A difference names its place, what is recorded, and what the code asks for now.
+2. Two inputs are the same if today's types read the same data from both. So a field may get a new name with an alias,
+   and a type may become wider, while executions are suspended.
+3. A difference names its place, the recorded value, and the value that the code asks with now.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 from engine.ground.errors import DecodingError
 
 MAX_INPUT = 2_048
-"""Characters of an input that is recorded. It is stored beside the result, so this is what a step may cost more."""
+"""The most characters of an input that is recorded. This is how much a step's record may grow by its input."""
 MAX_SHOWN = 60
-"""Characters of a value in a message."""
+"""The most characters of a value in a message."""
 
 NOTHING: Any = object()
-"""Stands where one of two inputs has no value."""
+"""Stands for a value that one of two inputs lacks."""
 
 
 def recordable(input: Mapping[str, str]) -> dict[str, str] | None:
-    """The input as an event records it; None if there is none, or if it is too large."""
+    """The input as an event records it. None if the step has no input, or if the input is too large."""
     size = sum(len(name) + len(text) for name, text in input.items())
     return dict(input) if input and size <= MAX_INPUT else None
 
@@ -42,7 +42,7 @@ def differences(read: Callable[[str], Any], recorded: str, found: str, path: str
 
 
 def unequal(before: Any, now: Any, path: str) -> Iterator[str]:
-    """Where two pieces of plain data differ: the place, what was recorded, and what the code asks for now."""
+    """Where two pieces of plain data differ: the place, the recorded value, and the value now."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in [*before, *(key for key in now if key not in before)]:
             yield from unequal(before.get(key, NOTHING), now.get(key, NOTHING), f"{path}.{key}")

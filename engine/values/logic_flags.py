@@ -1,12 +1,12 @@
-"""The logic flags of this engine: changes of how it runs a workflow's code.
+"""The logic flags of this engine. Each stands for a change of how the engine runs a workflow's code.
 
-A history has to replay as it was recorded, also on a later engine. So an execution carries the flags of the engine that
-created it, and a replay follows those.
+A later engine must replay a history as it was recorded. So an execution carries the flags of the engine that created
+it, and a replay follows these flags.
 
 Rules:
-1. A flag is added with the change that it stands for. The code before the change stays, for executions without it.
-2. A flag is never renamed, and never taken away while an execution may carry it.
-3. An execution that carries a flag of a later engine is left alone, as one of a later schema is.
+1. A flag is added together with its change. The old code stays for executions without the flag.
+2. A flag is never renamed, and never removed while an execution may carry it.
+3. An execution with an unknown flag, from a later engine, is left alone. So is an execution of a later schema.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from collections.abc import Iterable
 
 
 class LogicFlag(enum.StrEnum):
-    """One change of how a workflow's code runs. Its value is what an execution carries."""
+    """One change of how a workflow's code runs. Executions store the flag's value."""
 
     RUN_SEED = "run-seed"
-    """The run seeds `workflow.random()` and `workflow.uuid4()`. Without the flag the execution's id does: two runs
-    of one id draw the same."""
+    """The run seeds `workflow.random()` and `workflow.uuid4()`. Without the flag the execution id seeds them, so two
+    runs of one id get the same random numbers."""
     ENDINGS = "endings"
-    """The code is cancelled once: an interrupt after the time limit, or the other way round, leaves its cleanup alone.
-    Finalizers are told again if an interrupt changes the outcome that they were told. Each compensation and finalizer
-    is a task, so one that cancels itself cancels no other."""
+    """The code is cancelled only once: an interrupt after the time limit doesn't disturb its cleanup, and neither does
+    a time limit after an interrupt. Finalizers run again if an interrupt changes the outcome that they were given. Each
+    compensation and finalizer is its own task, so one that cancels itself cancels no other."""
 
 
 CURRENT: tuple[str, ...] = tuple(flag.value for flag in LogicFlag)
-"""What a new execution carries."""
+"""The flags of a new execution."""
 
 
 def unknown(flags: Iterable[str]) -> list[str]:
-    """Those of `flags` that this engine doesn't know."""
+    """The flags that this engine doesn't know."""
     return [flag for flag in flags if flag not in CURRENT]

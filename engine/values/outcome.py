@@ -12,10 +12,11 @@ OutcomeKind = Literal["completed", "failed", "interrupted", "terminated"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an execution ended: `value` (JSON text) when it completed, otherwise `error`."""
+    """How an execution ended: with a `value` (JSON text) if it completed, otherwise with an `error`, if there is
+    one."""
 
     kind: OutcomeKind
     value: str | None = None
     error: ErrorRecord | None = None
     compensation_errors: tuple[ErrorRecord, ...] = ()
-    """What compensations and finalizers failed with."""
+    """The errors of compensations and finalizers."""

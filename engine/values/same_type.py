@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 
 def is_same_type(one: Any, other: Any) -> bool:
-    """Whether two annotations mean one type: a union in any order, `List[int]` as `list[int]`, and the metadata of
-    Annotated compared by value. Two classes are one type only if they are one object, whatever their names."""
+    """Whether two annotations mean one type. The order of a union doesn't matter, `List[int]` means `list[int]`, and
+    the metadata of Annotated is compared by value. Two class objects are never one type, even with one name."""
     if one is other:
         return True
     kind = _kind(one)
@@ -57,5 +57,5 @@ def _says_same(one: Any, other: Any) -> bool:
         return True
     try:
         return type(one) is type(other) and bool(one.__reduce_ex__(2)[2] == other.__reduce_ex__(2)[2])
-    except Exception:  # noqa: BLE001 - a function, a lock: what has no attributes to compare is another one
+    except Exception:  # noqa: BLE001 - functions, locks and the like have no attributes to compare
         return False

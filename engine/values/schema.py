@@ -1,14 +1,14 @@
-"""How one type is written to JSON and read back: pydantic's core schema of the type, adjusted for storage.
+"""Writes one type to JSON and reads it back, by pydantic's core schema of the type, adjusted for storage.
 
 Rules:
-1. Bytes are base64, and infinite floats are text, at every depth, also inside models and dataclasses. A model that sets
-   `ser_json_bytes` or `ser_json_inf_nan` itself keeps its own way.
-2. Fields are written under their names. They are read under their names first; text that isn't in today's form is read
-   under aliases too, so that a renamed field with `AliasChoices("new", "old")` finds its old value. Aliases are for the
-   outside, in both directions.
-3. A stored value was valid when it was accepted, and stays readable. When a validator refuses it later (it looks at the
-   clock, the disk or today's limits), tolerant validators read the value. The value counts only if it says the same,
-   written again, in each field that it shares with the text.
+1. Bytes are written as base64 and infinite floats as text, at every depth, including models and dataclasses. A model
+   that sets `ser_json_bytes` or `ser_json_inf_nan` itself keeps its own way.
+2. Fields are written and first read under their names. Text that isn't in today's form is read under aliases too. So a
+   renamed field with `AliasChoices("new", "old")` finds its old value. Callers from outside use aliases, in both
+   directions.
+3. A stored value was valid when it was accepted, and must stay readable. A validator may refuse it later, because it
+   looks at the clock, the disk or today's limits. Then tolerant validators read the value. Their result is written
+   again, and counts only if each field that it shares with the stored text is the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pydantic_core import SchemaSerializer, SchemaValidator
 
 _CONFIG: dict[str, Any] = {"ser_json_bytes": "base64", "val_json_bytes": "base64", "ser_json_inf_nan": "strings"}
 _OPTIONS = {name: False for name in inspect.signature(SchemaValidator).parameters if name == "_use_prebuilt"}
-"""Later versions of pydantic reuse the validators that a model was built with. Ours differ."""
+"""Later versions of pydantic reuse the validators of a model's class. The validators here differ."""
 _WITH_CONFIG = {"model", "dataclass", "typed-dict"}
 _OPAQUE = {
     "metadata",
@@ -56,10 +56,10 @@ _LIMITS = {
 
 
 class Schema:
-    """Writes and reads values of `annotation`. Raises what pydantic raises for a type that it doesn't know."""
+    """Writes and reads values of `annotation`. Raises pydantic's error for a type that pydantic doesn't know."""
 
     def __init__(self, annotation: Any) -> None:
-        # One element of a list, because a model's own type may not be given a configuration.
+        # The type is wrapped in a list, because pydantic refuses a configuration for a model's own type.
         adapter: TypeAdapter[list[Any]] = TypeAdapter(list[annotation], config=ConfigDict(**_CONFIG))  # type: ignore[typeddict-item]
         adapter.rebuild(force=False)
         self._core = _walk(adapter.core_schema, _with_config)
@@ -72,15 +72,15 @@ class Schema:
         self._validator = SchemaValidator(self._core, _CONFIG, **_OPTIONS)  # type: ignore[arg-type]
 
     def check(self, value: Any) -> None:
-        """Raise ValidationError unless `value` is of the type already."""
+        """Raise ValidationError unless `value` already has the type."""
         self._validator.validate_python([value], strict=True)
 
     def write(self, value: Any) -> bytes:
-        """The JSON text of `[value]`. Raises what pydantic and the type's own serializers raise."""
+        """The JSON text of `[value]`. Raises errors of pydantic and of the type's own serializers."""
         return self._serializer.to_json([value], warnings="error", by_alias=False, round_trip=True)
 
     def plain(self, value: Any) -> Any:
-        """`[value]` as plain data, as it stands in its JSON text."""
+        """`[value]` as plain data, as in its JSON text."""
         return self._serializer.to_python([value], mode="json", by_alias=False, round_trip=True)
 
     def outer(self, value: Any) -> Any:
@@ -88,11 +88,12 @@ class Schema:
         return json.loads(self._serializer.to_json([value], by_alias=True, round_trip=True))[0]
 
     def canonical(self, value: Any) -> Any:
-        """`[value]` as plain JSON data, without what equals its default."""
+        """`[value]` as plain JSON data, without fields that equal their defaults."""
         return json.loads(self._serializer.to_json([value], by_alias=False, exclude_defaults=True))
 
     def read_from_outside(self, text: str) -> Any:
-        """The value of JSON text that came from outside, under aliases as the type declares. Raises ValidationError."""
+        """The value of JSON text from outside, whose fields have the names and aliases that the type declares. Raises
+        ValidationError."""
         return self._validator.validate_json(f"[{text}]")[0]
 
     def read_own(self, text: str) -> Any:
@@ -100,7 +101,7 @@ class Schema:
         return self._validator.validate_json(f"[{text}]", by_alias=False, by_name=True)[0]
 
     def read(self, text: str) -> Any:
-        """The value of stored text. Raises ValidationError, or what the type's own validators raise."""
+        """The value of stored text. Raises ValidationError, and errors of the type's own validators."""
         try:
             value = self._read(self._validator, text)
         except Exception:
@@ -137,7 +138,7 @@ class Schema:
 
 
 def _agree(written: Any, stored: Any) -> bool:
-    """Whether two JSON values say the same, but for fields that only one of them has."""
+    """Whether two JSON values are equal, apart from fields that only one of them has."""
     if isinstance(written, dict) and isinstance(stored, dict):
         return all(_agree(written[key], stored[key]) for key in written.keys() & stored.keys())
     if isinstance(written, list) and isinstance(stored, list):
@@ -146,7 +147,7 @@ def _agree(written: Any, stored: Any) -> bool:
 
 
 def _walk(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """A copy of a core schema, in which `change` has been applied to each part, the innermost first."""
+    """A copy of a core schema, with `change` applied to each part, the innermost first."""
     if isinstance(schema, dict):
         copied = {key: part if key in _OPAQUE else _walk(part, change) for key, part in schema.items()}
         return change(copied) if isinstance(copied.get("type"), str) else copied
@@ -180,7 +181,7 @@ def _skip_post_init(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _forgiving(kind: str, validate: Callable[..., Any]) -> Callable[..., Any]:
-    """A validator that lets a value pass which `validate` refuses."""
+    """A validator that lets a value pass if `validate` refuses it."""
 
     def forgiving(value: Any, *more: Any) -> Any:
         try:

@@ -1,8 +1,9 @@
-"""What JSON doesn't say of a value and equality doesn't see: which fields were given, and the name of a time zone.
+"""Facts about a value that JSON can't express and equality doesn't show: the given fields of a model, and the name of a
+time zone.
 
-Stored text is one line of JSON. Where a value has something unseen, a second line follows: a tree of notes, in which
-`set` lists the fields that were given to a model, `zone` names the time zone of a moment, and `at` holds the notes of
-the parts, by field name, position in a list, or position in a mapping.
+Stored text is one line of JSON. If a value has such facts, a second line holds a tree of notes. In a note, `set` lists
+the fields that were given to a model, and `zone` names the time zone of a moment. `at` holds the notes of the value's
+parts, by field name, by position in a list, or by position in a mapping.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ def first_line(text: str) -> str:
 
 
 def plain_json(text: str | None) -> Any:
-    """The plain data of stored text, for who doesn't know its type. None stands for no text."""
+    """The plain data of stored text, for a reader that doesn't know the type. None if there is no text."""
     return None if text is None else json.loads(first_line(text))
 
 
 def problem_of(text: str) -> str | None:
-    """What is wrong with stored text that is no JSON. None: nothing."""
+    """What is wrong with stored text that isn't JSON. None if nothing is wrong."""
     json_text, _, notes = text.partition("\n")
     try:
         json.loads(json_text)
@@ -41,7 +42,7 @@ def problem_of(text: str) -> str | None:
 
 
 def notes_of(before: Any, back: Any) -> Notes:
-    """What has to be noted for `back`, read from JSON text, to become what `before` was. Empty: nothing."""
+    """The notes with which `back`, read from JSON text, becomes what `before` was. Empty if none are needed."""
     notes: Notes = {}
     if isinstance(before, datetime):
         if (zone := zone_of(before)) is not None:
@@ -57,14 +58,14 @@ def notes_of(before: Any, back: Any) -> Notes:
 
 
 def zone_of(moment: datetime) -> str | None:
-    """The name of the moment's time zone, if its offset may change."""
+    """The name of the moment's time zone, if it has one other than UTC."""
     key = moment.tzinfo.key if isinstance(moment.tzinfo, ZoneInfo) else None
     return None if key == "UTC" else key
 
 
 def restored(value: Any, notes: Notes) -> Any:
-    """`value` with what the notes say. Models, lists and mappings are changed in place. Raises KeyError, ValueError or
-    TypeError for notes that don't fit the value."""
+    """`value` with the facts of the notes. Models, lists and mappings are changed in place. Raises KeyError, ValueError
+    or TypeError for notes that don't fit the value."""
     if "zone" in notes:
         return value.astimezone(ZoneInfo(notes["zone"]))
     inner: Mapping[str, Notes] = notes.get("at", {})
