@@ -1,4 +1,4 @@
-"""The boundary: how the outside comes in. The client, HTTP, health, the runtime of an app, the Functions triggers.
+"""The boundary between the engine and its callers: the client, HTTP, health, an app's runtime, the Functions triggers.
 
-It stands on all storeys below. It translates requests and answers; rules of an execution belong below it.
+This package may import all storeys below. It translates requests and answers. The rules of an execution belong below.
 """

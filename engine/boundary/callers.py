@@ -1,12 +1,12 @@
-"""Who calls, and what they may do: sign-in by the platform, two roles, and a say for each workflow.
+"""Callers and what they may do: sign-in by the platform, two roles, and permissions for each workflow.
 
-1. The caller is read from one header. The platform's sign-in sets that header, and takes it away from whoever sends it.
-   The app reads it only if `ENGINE_SIGN_IN` says that this sign-in stands in front. Otherwise the header means nothing:
-   callers come with a key of the host's, may do everything, and have no name.
-2. A route needs a role. READABLE names those for a reader; all others are for an operator, who may read as well. OPEN
-   names those that ask for no caller.
-3. `permits`, if the app has one, is asked last: it may refuse a caller the workflow.
-4. What an operator does to an execution is logged with the operator.
+1. The caller's identity comes from one header. The platform's sign-in sets this header, and removes it from requests
+   that bring one. The app reads the header only if `ENGINE_SIGN_IN` says that this sign-in is on. Without sign-in,
+   callers use a key of the host, may do everything, and have no name.
+2. Each route needs a role. READABLE names the routes for readers. All other routes are for operators, who may also
+   read. OPEN names the routes that need no caller.
+3. If the app has a `permits` function, it is asked last. It may refuse the workflow to the caller.
+4. The log names the operator of each change to an execution.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from engine.ground.errors import ClientError
 from engine.store.documents import Execution
 
 Role = Literal["reader", "operator"]
-"""What a caller may do: look, or also start, stop and bring values."""
+"""What a caller may do. A reader looks. An operator also starts, stops and sends values."""
 ROLES: tuple[Role, ...] = ("reader", "operator")
 
 PRINCIPAL_HEADER = "x-ms-client-principal"
-"""Where the platform's sign-in puts the caller. (https://learn.microsoft.com/azure/app-service/configure-authentication-user-identities)"""
+"""The header in which the platform's sign-in names the caller.
+(https://learn.microsoft.com/azure/app-service/configure-authentication-user-identities)"""
 
 LISTING = frozenset({"list_executions", "count_executions"})
-"""The functions that look at many executions."""
+"""The functions that read many executions."""
 READABLE = LISTING | {"poll", "poll_by_key", "health", "read_history", "read_steps", "read_family", "describe_api"}
-"""The functions that only look."""
+"""The functions that only read."""
 OPEN = frozenset({"resolve_by_token", "show_page", "show_file"})
-"""The functions that ask for no caller: a signed token is the key, or it is a file of the page, which holds no data."""
+"""The functions that need no caller: one takes a signed token as the key, the others serve files without data."""
 NOTED = frozenset({"interrupt", "resume", "retry", "terminate", "purge", "send", "resolve_deferred", "deferred_token"})
 """The functions whose callers are logged."""
 
@@ -45,7 +46,7 @@ _ID_CLAIMS = ("http://schemas.microsoft.com/identity/claims/objectidentifier", "
 _NAME_CLAIMS = ("preferred_username", "name", "appid", "azp")
 _MOST_CHARACTERS = 100
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
-"""When a filter is read for its workflows alone."""
+"""The present time for a filter that is read only for its workflows."""
 
 _log = logging.getLogger("engine")
 _current: contextvars.ContextVar[Caller | None] = contextvars.ContextVar("caller", default=None)
@@ -53,7 +54,7 @@ _current: contextvars.ContextVar[Caller | None] = contextvars.ContextVar("caller
 
 @dataclass(frozen=True)
 class Caller:
-    """Who signed in. `id` is the object id in Entra, which never changes; `name` is for people."""
+    """A signed-in caller. `id` is the object id in Entra, which never changes. `name` is for people."""
 
     id: str
     name: str
@@ -68,16 +69,16 @@ class Caller:
 
 
 Permits = Callable[[Caller, Role, str], bool]
-"""Whether a caller, who has the role, may act in it on the workflow of that name."""
+"""Decides whether a caller with this role may use it on the workflow of that name."""
 
 
 def current() -> Caller | None:
-    """The caller whose request is being answered. None without sign-in, and for whoever brought a token."""
+    """The caller of the present request. None without sign-in, and for a request with a token."""
     return _current.get()
 
 
 def needed(function: str) -> Role | None:
-    """The role that a route's function asks for. None: no caller is asked for."""
+    """The role that a route's function needs. None if it needs no caller."""
     if function in OPEN:
         return None
     return "reader" if function in READABLE else "operator"
@@ -90,8 +91,9 @@ async def admit(
     permits: Permits | None,
     read: Callable[[str], Awaitable[Execution]],
 ) -> None:
-    """Let in the caller of a route, for the rest of this task. `route` has the values of the route's names; `read`
-    gives an execution. Raises Problem with 401 if nobody signed in, and with 403 if the caller may not do that."""
+    """Check that the caller may call a route, and make it the current caller of this task. `route` has the values of
+    the route's parameters. `read` reads an execution. Raises Problem with 401 if nobody has signed in, and with 403 if
+    the caller may not do this."""
     role = needed(function)
     if role is None:
         return
@@ -106,7 +108,8 @@ async def admit(
 
 
 def note(function: str, route: Mapping[str, str], status: int) -> None:
-    """Log that the caller of this task did something to an execution, if so. `status` is that of the answer."""
+    """Log what the current caller did to an execution. Nothing is logged without a caller, for a function that isn't
+    NOTED, or for an error. `status` is the status of the answer."""
     caller = current()
     if caller is None or function not in NOTED or status >= 400:
         return
@@ -117,12 +120,12 @@ def note(function: str, route: Mapping[str, str], status: int) -> None:
 async def _workflows(
     function: str, request: Request, route: Mapping[str, str], read: Callable[[str], Awaitable[Execution]]
 ) -> Iterable[str]:
-    """The names of the workflows that a request is about. None for one that is about none that there is."""
+    """The names of the workflows that a request concerns. Empty if there is no such execution or workflow."""
     if "id" in route:
         try:
             return [(await read(route["id"])).workflow]
         except ClientError:
-            return []  # the route says it better
+            return []  # the route itself gives a better error
     if function not in LISTING:
         return [route["name"]] if "name" in route else []
     if not (named := _listed(request)):
@@ -131,7 +134,7 @@ async def _workflows(
 
 
 def _listed(request: Request) -> set[str]:
-    """The workflows that a list is limited to; none if it isn't limited by workflow."""
+    """The workflows that a list is limited to. Empty if the list isn't limited by workflow."""
     try:
         conditions = parse(request.query.get("q", ""), _ANY_TIME).filter.conditions
     except FilterError:
@@ -156,7 +159,7 @@ def _read_principal(header: str) -> Caller:
 
 
 def _first(claims: list[tuple[str, str]], kinds: tuple[str, ...]) -> str:
-    """The text of the first of these claims that there is, in one line."""
+    """The text of the first of these claims that is present, in one line."""
     found = dict(reversed(claims))
     text = next((found[kind] for kind in kinds if kind in found), "")
     return " ".join(text.split())[:_MOST_CHARACTERS]

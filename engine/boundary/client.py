@@ -1,4 +1,4 @@
-"""The client: starts executions and speaks to them, from any process."""
+"""The client: starts and controls executions from any process."""
 
 from __future__ import annotations
 
@@ -212,8 +212,8 @@ class Client:
         return await self._requests.resolve(id_of(execution), found, found.codec.accept(text or "null"))
 
     async def reject(self, execution: str | Handle[Any], deferred: str | Deferred[Any], failure: Failure) -> Status:
-        """Resolve a deferred with a typed failure, which is raised where the workflow awaits the deferred. Raises as
-        `resolve` does."""
+        """Resolve a deferred with a typed failure. The failure is raised where the workflow awaits the deferred. Raises
+        as `resolve` does."""
         return await self._requests.resolve(id_of(execution), self._find_deferred(deferred), None, record(failure))
 
     @overload
@@ -239,38 +239,43 @@ class Client:
     async def interrupt(
         self, execution: str | Handle[Any], *, reason: str | None = None, by: str | None = None
     ) -> Status:
-        """Ask an execution to stop and clean up. Once accepted, the execution ends as interrupted; `interrupted` is
-        False in the status of one that had ended before. `reason`: up to 1,000 characters, shown in the status, and the
-        message of the CancelledError in the workflow; of several, the first stays. `by`: who asks, shown in the status.
-        Raises UnknownExecution, InvalidInput."""
+        """Ask an execution to stop and clean up. Once the interrupt is accepted, the execution ends as interrupted. If
+        it had ended before, `interrupted` is False in the returned status.
+
+        reason: up to 1,000 characters. The status shows it, and it is the message of the CancelledError in the
+            workflow. If there are several interrupts, the first reason stays.
+        by: who asks. The status shows it.
+
+        Raises UnknownExecution, InvalidInput.
+        """
         return await self._requests.interrupt(id_of(execution), reason, by)
 
     async def resume(self, execution: str | Handle[Any]) -> Status:
-        """Let a suspended execution run again, also a quarantined one. Raises UnknownExecution, AlreadyEnded."""
+        """Let a suspended execution run again, including a quarantined one. Raises UnknownExecution, AlreadyEnded."""
         return await self._requests.resume(id_of(execution))
 
     async def retry(self, execution: str | Handle[Any]) -> Status:
-        """Let an execution that failed or was interrupted run again, with the code of today. Its history is kept up to
-        the step that failed. One that runs is left as it is. Raises UnknownExecution, and NotReopened for one that
-        ended otherwise, whose compensations have run, or whose end a parent knows."""
+        """Let an execution that failed or was interrupted run again, with today's code. Its history is kept up to the
+        step that failed. A running execution stays unchanged. Raises UnknownExecution. Raises NotReopened if the
+        execution ended in another way, if its compensations have run, or if a parent knows its end."""
         return await self._requests.retry(id_of(execution))
 
     async def terminate(self, execution: str | Handle[Any]) -> Status:
-        """End an execution at once, and run nothing: no cleanup, no compensation. Its children go on. This works
-        whatever its history or code has become. Raises UnknownExecution, AlreadyEnded."""
+        """End an execution at once, and run nothing: no cleanup, no compensation. Its children go on. This works even
+        if its history or its code is broken. Raises UnknownExecution, AlreadyEnded."""
         return await self._requests.terminate(id_of(execution))
 
     async def purge(self, execution: str | Handle[Any]) -> None:
-        """Delete all that is stored of an execution that has ended. Raises UnknownExecution, NotEnded."""
+        """Delete all documents of an execution that has ended. Raises UnknownExecution, NotEnded."""
         await self._requests.purge(id_of(execution))
 
     async def list(self, filter: Filter, limit: int = 100, continuation: str | None = None) -> Page:
-        """Executions, the newest first. The results of large ones are left out."""
+        """Executions, the newest first. Large results are left out."""
         page = await self._store.list(filter, limit, continuation)
         return Page([self._requests.describe(e, e.completed_result) for e in page.executions], page.continuation)
 
     async def health(self) -> Health:
-        """How the app stands. Raises StoreError if the store can't be reached."""
+        """The health of the app. Raises StoreError if the store can't be reached."""
         return await look(self._store, self._registry, self._clock)
 
     async def _start(self, workflow: Workflow[Any, Any], payload: Any, key: str | None) -> Execution:
@@ -315,7 +320,7 @@ class Client:
 
 
 def id_of(execution: str | Handle[Any]) -> str:
-    """The id of an execution that is given by its handle or its id."""
+    """The id of an execution, given as a handle or an id."""
     return execution.execution_id if isinstance(execution, Handle) else execution
 
 

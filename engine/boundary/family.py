@@ -1,4 +1,4 @@
-"""The family of an execution: those that created it, and all their children, as one tree.
+"""The family of an execution: the executions that created it and all their children, as one tree.
 
 Children are found by replaying their parents: no store keeps an index of them.
 """
@@ -17,9 +17,9 @@ from engine.store.base import Store
 from engine.store.documents import Execution
 
 MAX_RELATIVES = 200
-"""Executions that are looked at for one answer."""
+"""The most executions of one answer."""
 MAX_AT_ONCE = 8
-"""Executions that are looked at at the same time."""
+"""How many executions are inspected at the same time."""
 
 Inspect = Callable[[Execution], Awaitable[Inspection]]
 
@@ -32,7 +32,7 @@ async def find_family(store: Store, inspect: Inspect, execution: Execution) -> F
             break
         try:
             first = await store.read(first.creator)
-        except Missing:  # purged: the tree begins below it
+        except Missing:  # its creator was purged: the tree begins here
             break
     found: dict[str, tuple[RelativeShape, list[tuple[str, str]]]] = {}
     wave, truncated = [first.execution_id], False

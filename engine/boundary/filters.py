@@ -1,12 +1,12 @@
 """The filter language of lists, as in `workflow:fulfil tag.customer=ada created>2026-11-01 error:"card declined"`.
 
     filter  = [ term { space term } ]                   all terms must hold
-    term    = [ "-" ] field operator value              "-" turns the term round
+    term    = [ "-" ] field operator value              "-" negates the term
     operator= ":" | "=" | ">" | ">=" | "<" | "<="       the first two mean the same
-    value   = one { "," one }                           any of them; one only after > and <
+    value   = one { "," one }                           any of them; only one after > and <
     one     = text without spaces and commas | "text with \\" and \\\\"
 
-A time is a date (`2026-11-01`, in UTC), a time (`2026-11-01T09:30Z`), or how long ago (`-90m`, `-24h`, `-7d`).
+A time is a date (`2026-11-01`, in UTC), a date with a time (`2026-11-01T09:30Z`), or an age (`-90m`, `-24h`, `-7d`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.values.outcome import OutcomeKind
 
 MAX_TERMS = 20
 MAX_LENGTH = 1_000
-"""Characters of a filter."""
+"""The most characters of a filter."""
 
 _TERM = re.compile(r"(?P<minus>-?)(?P<field>[A-Za-z][\w.-]*)(?P<operator>>=|<=|[:=<>])?", re.ASCII)
 _ONE = re.compile(r'"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]+)', re.DOTALL)
@@ -51,13 +51,13 @@ _STATES: dict[str, tuple[Condition, ...]] = {
     "stuck": (Condition((("cause",),), "there"), Condition((("status",),), "is", ("running",))),
     "interrupted": (Condition((("interrupted",),), "is", (True,)),),
 }
-"""What `is:` may ask."""
+"""The values of `is:`, with their conditions."""
 FIELDS = ("workflow", "version", "status", "outcome", "is", "id", "parent", "error", "tag.NAME", *_TIMES)
-"""What a term may begin with."""
+"""The fields that a term may begin with."""
 
 
 class FilterError(ValueError):
-    """A filter that can't be read, and the number of the character (from 0) where it goes wrong."""
+    """A filter that can't be read. `position` is the index (from 0) of the character where it is wrong."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(f"{message} (at character {position + 1} of the filter)")
@@ -66,14 +66,14 @@ class FilterError(ValueError):
 
 @dataclass(frozen=True)
 class Asked:
-    """A filter as it was read. `slow`: its fields that no index serves."""
+    """A parsed filter. `slow`: the fields of the filter that no index serves."""
 
     filter: Filter
     slow: tuple[str, ...]
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the filter asks for nothing slow, or an index narrows what has to be read for it."""
+        """Whether no field is slow, or an index limits how many executions are read."""
         return not self.slow or any(condition.narrows for condition in self.filter.conditions)
 
 

@@ -4,10 +4,10 @@
     app = func.FunctionApp(http_auth_level=auth_level(runtime))
     app.register_functions(blueprint(runtime))
 
-1. A function here translates and nothing else: from what the host hands over to a call of the engine, and back.
-2. A route takes the app's own authorization level. Open to everybody are the files of the page, which hold no data, and
-   the route whose signed token is the key.
-3. With sign-in, a route lets in who may call it (`engine.boundary.callers`), and then translates.
+1. A function here only translates: the host's arguments into a call of the engine, and the result back.
+2. A route has the app's own authorization level, with two exceptions that are open to everybody: the files of the page,
+   which hold no data, and the route whose key is a signed token.
+3. With sign-in, a route first checks that the caller may call it (`engine.boundary.callers`), and then translates.
 4. Only this module of the engine imports `azure.functions`.
 """
 
@@ -31,19 +31,19 @@ from engine.driving.hand_overs import Hint
 from engine.ground import telemetry
 
 Messages = func.Out[List[str]]  # noqa: UP006
-"""Takes the messages that the host sends to a queue."""
+"""Takes messages that the host then sends to a queue."""
 
 
 def auth_level(runtime: Runtime) -> func.AuthLevel:
-    """What the host asks of callers: a function key, or nothing if the platform's sign-in stands in front of it."""
+    """What the host demands of callers: a function key, or nothing if the platform signs callers in."""
     return func.AuthLevel.ANONYMOUS if runtime.settings.sign_in else func.AuthLevel.FUNCTION
 
 
 def blueprint(runtime: Runtime) -> func.Blueprint:
     """All triggers of the engine, bound to `runtime`.
 
-    The app's module has to keep the runtime under the name `runtime`: the local host reads the change feed from it.
-    The runtime closes by itself when the platform ends the process.
+    The app's module must keep the runtime in a variable named `runtime`, because the local host reads the change feed
+    from it. The runtime closes by itself when the platform ends the process.
     """
     runtime.stops_on_sigterm = True
     _keep_warnings()
@@ -60,7 +60,7 @@ Route = Callable[[func.HttpRequest], Awaitable[func.HttpResponse]]
 
 
 class _Triggers(func.Blueprint):
-    """A blueprint whose routes let in callers who have signed in and may call them."""
+    """A blueprint whose routes accept only signed-in callers who may call them."""
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -100,12 +100,12 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
 
     @triggers.route("executions/{id}", methods=["GET"])
     async def poll(req: func.HttpRequest) -> func.HttpResponse:
-        """Say how an execution stands."""
+        """Give the status of an execution."""
         return await _read(req, http.poll(runtime, _request(req), req.route_params["id"]))
 
     @triggers.route("workflows/{name}/executions", methods=["GET"])
     async def poll_by_key(req: func.HttpRequest) -> func.HttpResponse:
-        """Say how the execution stands that an idempotency key began."""
+        """Give the status of the execution with an idempotency key."""
         return await _read(req, http.poll_by_key(runtime, _request(req), req.route_params["name"]))
 
     @triggers.route("executions/{id}/interrupt", methods=["POST"])
@@ -155,26 +155,26 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
 
 
 def _add_history(triggers: func.Blueprint, runtime: Runtime) -> None:
-    """The routes that tell what executions did and wait for."""
+    """The routes that show what executions did and wait for."""
 
     @triggers.route("executions/{id}/history", methods=["GET"])
     async def read_history(req: func.HttpRequest) -> func.HttpResponse:
-        """The events of an execution."""
+        """List the events of an execution."""
         return await _read(req, history.history(runtime, _request(req), req.route_params["id"]))
 
     @triggers.route("executions/{id}/steps", methods=["GET"])
     async def read_steps(req: func.HttpRequest) -> func.HttpResponse:
-        """What an execution's code asked for, and waits for now."""
+        """List the steps that an execution's code asked for, and those that it waits for now."""
         return await _read(req, history.steps(runtime, _request(req), req.route_params["id"]))
 
     @triggers.route("executions/{id}/family", methods=["GET"])
     async def read_family(req: func.HttpRequest) -> func.HttpResponse:
-        """The parents and children of an execution."""
+        """Show the parents and children of an execution."""
         return await _read(req, history.family(runtime, _request(req), req.route_params["id"]))
 
 
 def _add_page(triggers: func.Blueprint) -> None:
-    """The page for people. Its files hold no data, so they ask for no key: the page itself does."""
+    """The page for people. Its files hold no data, so they need no key. The page itself asks its user for one."""
 
     @triggers.route("ui", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
     async def show_page(req: func.HttpRequest) -> func.HttpResponse:
@@ -217,8 +217,8 @@ def _add_values(triggers: func.Blueprint, runtime: Runtime) -> None:
 def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
     """The change feed, the timer and the queue: they drive executions.
 
-    The host sends what stands in `hints` when the function has returned. If it can't send, the invocation has failed:
-    the host gives the batch or the message again, a few times, and the timer fires again.
+    The host sends the messages in `hints` when the function has returned. If it can't send them, the invocation has
+    failed. Then the host delivers the batch or the message again, a few times, and the timer fires again.
     """
 
     @triggers.cosmos_db_trigger(
@@ -237,8 +237,8 @@ def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
         strategy="exponential_backoff", max_retry_count="5", minimum_interval="00:00:01", maximum_interval="00:00:15"
     )
     async def drive_changes(documents: func.DocumentList, hints: Messages) -> None:
-        """Drive what changed. Raises only if the store can't be reached: the host then gives the same batch again, a
-        few times. A batch that it gives up is found by the sweep."""
+        """Drive the executions that changed. Raises only if the store can't be reached. The host then delivers the same
+        batch again, a few times. If the host gives up, the sweep finds the executions."""
         left: list[Hint] = []
         await runtime.worker.drive_changes(documents, left.append)
         _send(hints, left)
@@ -246,7 +246,7 @@ def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
     @triggers.timer_trigger("timer", schedule="*/10 * * * * *", use_monitor=False)
     @triggers.queue_output("hints", queue_name="hints", connection="AzureWebJobsStorage")
     async def sweep(timer: func.TimerRequest, hints: Messages) -> None:
-        """Drive what is due."""
+        """Drive the executions that are due."""
         left: list[Hint] = []
         await runtime.worker.sweep(left.append)
         _send(hints, left)
@@ -254,7 +254,7 @@ def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
     @triggers.queue_trigger("message", queue_name="hints", connection="AzureWebJobsStorage")
     @triggers.queue_output("hints", queue_name="hints", connection="AzureWebJobsStorage")
     async def drive_one(message: func.QueueMessage, hints: Messages) -> None:
-        """Drive one execution. Raises only if the store can't be reached: the host then gives the message again."""
+        """Drive one execution. Raises only if the store can't be reached. The host then delivers the message again."""
         hint = from_message(message.get_body())
         if hint is not None:
             left: list[Hint] = []
@@ -271,7 +271,7 @@ def _keep_warnings() -> None:
     """Write the engine's warnings and errors to stderr as well, except in development.
 
     The platform drops log lines that a worker writes while none of its invocations runs. A drive that outlives its
-    batch writes such lines, and so does a thread. The platform keeps what stands on stderr.
+    batch writes such lines, and so do threads. The platform keeps all lines on stderr.
     """
     if os.environ.get("AZURE_FUNCTIONS_ENVIRONMENT") != "Development" and logging.lastResort is not None:
         logging.getLogger("engine").addHandler(logging.lastResort)

@@ -1,4 +1,4 @@
-"""A handle: one execution, seen from outside, with the type of its result."""
+"""A handle: one execution as code outside the workflow sees it, with the type of its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Speaker(Protocol):
-    """What a handle asks of its client."""
+    """The calls of its client that a handle needs."""
 
     async def status(self, execution: str) -> Status: ...
 
@@ -41,7 +41,7 @@ class Speaker(Protocol):
 class Handle(Generic[R]):
     """One execution of a workflow that returns R. Made by `client.start` and `client.handle`.
 
-    A handle holds nothing: make as many of one execution as you like, in any process.
+    A handle holds no state. You may make any number of handles for one execution, in any process.
     """
 
     def __init__(self, client: Speaker, workflow: Workflow[Any, R], execution_id: str) -> None:
@@ -50,19 +50,20 @@ class Handle(Generic[R]):
         self.execution_id = execution_id
 
     async def status(self) -> Status:
-        """How the execution stands. Raises UnknownExecution."""
+        """The execution's status. Raises UnknownExecution."""
         return await self._client.status(self.execution_id)
 
     async def wait(self, timeout: float | timedelta | None = None) -> Status:
-        """Its status once it has ended, or as it stands after `timeout`. Raises UnknownExecution."""
+        """Wait until the execution has ended, for `timeout` at most. Returns its status then. Raises
+        UnknownExecution."""
         return await self._client.wait(self.execution_id, timeout)
 
     async def result(self, timeout: float | timedelta | None = None) -> R:
-        """What the workflow returned, once the execution has ended. `timeout`: in seconds, or a timedelta.
+        """Wait until the execution has ended, and return the workflow's result. `timeout`: seconds, or a timedelta.
 
-        Raises the Failure or ActivityError that the execution ended with, ExecutionStopped if it was interrupted or
+        Raises the Failure or ActivityError with which the execution failed, ExecutionStopped if it was interrupted or
         terminated, TimeoutError if it hasn't ended in time, UnknownExecution if there is no such execution, and
-        InvalidInput if the execution is one of another workflow.
+        InvalidInput if the execution belongs to another workflow.
         """
         status = await self.wait(timeout)
         if status.workflow != self._workflow.name:
@@ -82,13 +83,13 @@ class Handle(Generic[R]):
     @overload
     async def resolve(self, deferred: str, value: Any = None) -> Status: ...
     async def resolve(self, deferred: Any, value: Any = None) -> Status:
-        """Resolve a deferred with a value. The first value wins: the same value again is a success. Raises
+        """Resolve a deferred with a value. The first value wins. The same value again is a success. Raises
         UnknownExecution, UnknownDeferred, InvalidInput, EncodingError, AlreadyResolved, AlreadyEnded."""
         return await self._client.resolve(self.execution_id, deferred, value)
 
     async def reject(self, deferred: str | Deferred[Any], failure: Failure) -> Status:
-        """Resolve a deferred with a typed failure, which is raised where the workflow awaits the deferred. Raises as
-        `resolve` does."""
+        """Resolve a deferred with a typed failure. The failure is raised where the workflow awaits the deferred. Raises
+        as `resolve` does."""
         return await self._client.reject(self.execution_id, deferred, failure)
 
     @overload
@@ -102,20 +103,24 @@ class Handle(Generic[R]):
         return await self._client.send(self.execution_id, channel, value, key=key)
 
     async def interrupt(self, *, reason: str | None = None) -> Status:
-        """Ask the execution to stop and clean up. Once accepted, the execution ends as interrupted; `interrupted` is
-        False in the status of one that had ended before. `reason`: up to 1,000 characters, shown in the status, and the
-        message of the CancelledError in the workflow; of several, the first stays. Raises UnknownExecution,
-        InvalidInput."""
+        """Ask the execution to stop and clean up. Once the interrupt is accepted, the execution ends as interrupted. If
+        it had ended before, `interrupted` is False in the returned status.
+
+        reason: up to 1,000 characters. The status shows it, and it is the message of the CancelledError in the
+            workflow. If there are several interrupts, the first reason stays.
+
+        Raises UnknownExecution, InvalidInput.
+        """
         return await self._client.interrupt(self.execution_id, reason=reason)
 
     async def resume(self) -> Status:
-        """Let a suspended execution run again, also a quarantined one. Raises UnknownExecution, AlreadyEnded."""
+        """Let a suspended execution run again, including a quarantined one. Raises UnknownExecution, AlreadyEnded."""
         return await self._client.resume(self.execution_id)
 
     async def retry(self) -> Status:
-        """Let an execution that failed or was interrupted run again, with the code of today. Its history is kept up to
-        the step that failed. One that runs is left as it is. Raises UnknownExecution, and NotReopened for one that
-        ended otherwise, whose compensations have run, or whose end a parent knows."""
+        """Let an execution that failed or was interrupted run again, with today's code. Its history is kept up to the
+        step that failed. A running execution stays unchanged. Raises UnknownExecution. Raises NotReopened if the
+        execution ended in another way, if its compensations have run, or if a parent knows its end."""
         return await self._client.retry(self.execution_id)
 
     async def terminate(self) -> Status:
@@ -124,7 +129,7 @@ class Handle(Generic[R]):
         return await self._client.terminate(self.execution_id)
 
     async def purge(self) -> None:
-        """Delete all that is stored of the execution, which has ended. Raises UnknownExecution, NotEnded."""
+        """Delete all documents of the execution, which must have ended. Raises UnknownExecution, NotEnded."""
         await self._client.purge(self.execution_id)
 
     def __repr__(self) -> str:

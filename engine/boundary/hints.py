@@ -1,7 +1,8 @@
 """Hints as messages of a queue: `{"v": 1, "id": <execution id>}`, and `"at": <instant>` for a hint that is due later.
 
-Another version of the app may have written a message, and so may anybody who can write to the queue. So a message is
-small and checked. What can't be read is logged and dropped: the sweep finds every execution without it.
+Another version of the app may have written a message, and so may anybody who can write to the queue. So each message is
+checked, and its size is limited. A message that can't be read is logged and dropped: the sweep finds every execution
+without it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from engine.driving.hand_overs import Hint
 from engine.ground.clock import Instant
 
 MAX_BYTES = 1_000
-"""More than any version of a message takes."""
+"""The most bytes of a message. Every version's messages are smaller."""
 
 _log = logging.getLogger("engine")
 
@@ -32,7 +33,7 @@ def to_message(hint: Hint) -> str:
 
 
 def from_message(body: bytes) -> Hint | None:
-    """The hint of a message, or None if it isn't one that this version can read."""
+    """The hint of a message, or None if this version can't read the message."""
     try:
         if len(body) > MAX_BYTES:
             raise ValueError(f"it has {len(body):,} bytes")

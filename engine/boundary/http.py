@@ -1,7 +1,8 @@
-"""The HTTP face of the engine: requests to the client's words, answers and errors to JSON. It knows no web framework.
+"""The HTTP API of the engine: turns requests into calls of the client, and answers and errors into JSON. This module
+knows no web framework.
 
-Errors are problem details (RFC 9457): `title` and `detail` for people, `fields` where the input is at fault. Bad input
-is refused before anything is stored.
+Errors are problem details (RFC 9457), with `title` and `detail` for people, and `fields` for wrong input. Bad input is
+refused before anything is stored.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from engine.values.codec import MAX_VALUE_BYTES
 from engine.values.outcome import OutcomeKind
 
 MAX_WAIT_SECONDS = 200
-"""The longest `?wait=`: the platform closes an HTTP request after 230 s."""
+"""The longest `?wait=`, in seconds. The platform closes an HTTP request after 230 s."""
 _LISTED: dict[str, tuple[str, ...]] = {
     "q": (),
     "workflow": (),
@@ -47,18 +48,18 @@ _LISTED: dict[str, tuple[str, ...]] = {
     "limit": (),
     "continuation": (),
 }
-"""What a list may be asked by, and the values that there are."""
+"""The query parameters of a list, with their allowed values. Empty: any value."""
 _STATES = {"running": "status:running", "stuck": "is:stuck"} | {
     kind: f"outcome:{kind}" for kind in get_args(OutcomeKind)
 }
-"""What is counted, each with its filter."""
+"""The states that are counted, each with its filter."""
 
 
 async def start(runtime: Runtime, request: Request, name: str) -> Response:
     """POST workflows/{name}: the body is the payload. An `Idempotency-Key` header overrides the workflow's own key.
 
-    `?wait=SECONDS` drives the execution in this request. 200 with the result if it has ended, else 202 with the place
-    to ask at.
+    `?wait=SECONDS` drives the execution in this request. The answer is 200 with the result if the execution has ended,
+    otherwise 202 with the address to poll.
     """
 
     async def work() -> Response:
@@ -75,15 +76,15 @@ async def start(runtime: Runtime, request: Request, name: str) -> Response:
 
 
 async def poll(runtime: Runtime, request: Request, execution_id: str) -> Response:
-    """GET executions/{id}: how it stands. `?wait=SECONDS` answers when it has ended, or then. `?pending=true` adds what
-    it waits for now."""
+    """GET executions/{id}: the status. `?wait=SECONDS` delays the answer until the execution has ended, for so long at
+    most. `?pending=true` adds what the execution waits for now."""
 
     return await answered(lambda: _poll(runtime, request, execution_id))
 
 
 async def poll_by_key(runtime: Runtime, request: Request, name: str) -> Response:
-    """GET workflows/{name}/executions?key=…: as a poll, for the execution of that workflow which has that idempotency
-    key. 404 if there is none."""
+    """GET workflows/{name}/executions?key=…: as `poll`, for the execution of this workflow with this idempotency key.
+    404 if there is none."""
 
     async def work() -> Response:
         check_query(request, {"key": (), "wait": (), "pending": ("false", "true")})
@@ -110,8 +111,8 @@ async def _poll(runtime: Runtime, request: Request, execution_id: str) -> Respon
 
 
 async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Response:
-    """POST executions/{id}/interrupt: 202 if accepted (it will end as interrupted), 409 if it came too late. The body
-    may be {"reason": "…"}: shown in the status and seen by the workflow."""
+    """POST executions/{id}/interrupt: 202 if the interrupt is accepted (the execution will end as interrupted), 409 if
+    it came too late. The body may be {"reason": "…"}. The status shows the reason, and the workflow sees it."""
 
     async def work() -> Response:
         given = json.loads(_json_text(request).strip() or "null")
@@ -129,22 +130,22 @@ async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Re
 
 
 async def resume(runtime: Runtime, request: Request, execution_id: str) -> Response:
-    """POST executions/{id}/resume: a suspended execution runs again. 409 if it has ended."""
+    """POST executions/{id}/resume: let a suspended execution run again. 409 if it has ended."""
     return await answered(lambda: _with(runtime, request, lambda client: client.resume(execution_id), 202))
 
 
 async def retry(runtime: Runtime, request: Request, execution_id: str) -> Response:
-    """POST executions/{id}/retry: one that failed or was interrupted runs again. 409 if it can't."""
+    """POST executions/{id}/retry: let an execution that failed or was interrupted run again. 409 if it can't."""
     return await answered(lambda: _with(runtime, request, lambda client: client.retry(execution_id), 202))
 
 
 async def terminate(runtime: Runtime, request: Request, execution_id: str) -> Response:
-    """POST executions/{id}/terminate: it ends at once, running nothing. 409 if it had ended before."""
+    """POST executions/{id}/terminate: end an execution at once, and run nothing. 409 if it had ended before."""
     return await answered(lambda: _with(runtime, request, lambda client: client.terminate(execution_id)))
 
 
 async def purge(runtime: Runtime, execution_id: str) -> Response:
-    """DELETE executions/{id}: delete what is stored of an execution that has ended. 409 while it runs."""
+    """DELETE executions/{id}: delete all documents of an execution that has ended. 409 while it runs."""
 
     async def work() -> Response:
         await runtime.client.purge(execution_id)
@@ -154,9 +155,9 @@ async def purge(runtime: Runtime, execution_id: str) -> Response:
 
 
 async def list_executions(runtime: Runtime, request: Request) -> Response:
-    """GET executions: the newest first. `?q=` is a filter (see `engine.boundary.filters`). So are `?workflow=`,
-    `?status=running|complete`, `?outcome=`, `?stuck=true` (suspended with a cause). `?limit=`, and `?continuation=`
-    from the answer before."""
+    """GET executions: a list, the newest first. `?q=` is a filter (see `engine.boundary.filters`). So are `?workflow=`,
+    `?status=running|complete`, `?outcome=` and `?stuck=true` (suspended with a cause). `?limit=` is the most executions
+    of one answer, and `?continuation=` comes from the answer before."""
 
     async def work() -> Response:
         query = request.query
@@ -181,7 +182,7 @@ async def list_executions(runtime: Runtime, request: Request) -> Response:
 
 
 async def count_executions(runtime: Runtime, request: Request) -> Response:
-    """GET counts: how many executions there are in each state, of those that `?q=` asks for."""
+    """GET counts: how many of the executions that match `?q=` are in each state."""
 
     async def work() -> Response:
         check_query(request, {"q": ()})
@@ -208,13 +209,14 @@ def filtered(runtime: Runtime, request: Request) -> Asked:
 
 
 def too_slow(asked: Asked) -> str:
-    """What to say of a filter that would read every execution."""
+    """The message for a filter that would read every execution."""
     fields = ", ".join(asked.slow)
     return f"no index serves {fields}: narrow the filter by workflow:, status:, outcome: or created> as well"
 
 
 async def health(runtime: Runtime) -> Response:
-    """GET health: 200, `ok` or (something is late, or waits for a person) `attention`; 503 if there is no store."""
+    """GET health: 200 with `ok`, or with `attention` if something is late or waits for a person. 503 if the store can't
+    be reached."""
 
     async def work() -> Response:
         found = await runtime.client.health()
@@ -231,8 +233,8 @@ async def health(runtime: Runtime) -> Response:
 
 
 async def send(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
-    """POST executions/{id}/channels/{name}: the body is one more value. With an `Idempotency-Key` header, sending it
-    again changes nothing."""
+    """POST executions/{id}/channels/{name}: the body is one more value. With an `Idempotency-Key` header, sending the
+    value again changes nothing."""
 
     async def work(client: Client) -> Status:
         key = request.headers.get("idempotency-key") or None
@@ -242,8 +244,8 @@ async def send(runtime: Runtime, request: Request, execution_id: str, name: str)
 
 
 async def resolve_deferred(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
-    """POST executions/{id}/deferreds/{name}: the body is the value. The same value again is a success; another one is
-    a 409 that shows the first."""
+    """POST executions/{id}/deferreds/{name}: the body is the value. The same value again is a success. Another value
+    gets a 409 that shows the first."""
 
     async def work(client: Client) -> Status:
         return await client.resolve_json(execution_id, _named(request, name), _json_text(request))
@@ -252,8 +254,8 @@ async def resolve_deferred(runtime: Runtime, request: Request, execution_id: str
 
 
 async def deferred_token(runtime: Runtime, request: Request, execution_id: str, name: str) -> Response:
-    """GET executions/{id}/deferreds/{name}/token: a signed token for that deferred, and the address that takes it from
-    whoever holds it."""
+    """GET executions/{id}/deferreds/{name}/token: a signed token for this deferred, and the address at which any holder
+    of the token may use it."""
 
     async def work() -> Response:
         keys = _signing_keys(runtime)
@@ -269,7 +271,7 @@ async def deferred_token(runtime: Runtime, request: Request, execution_id: str, 
 
 
 async def resolve_by_token(runtime: Runtime, request: Request, token: str) -> Response:
-    """POST deferreds/{token}: as completing the deferred by name, for whoever holds a signed token of it."""
+    """POST deferreds/{token}: resolve the deferred that a signed token names. Any holder of the token may do so."""
 
     async def work() -> Response:
         target = tokens.verify(token, _signing_keys(runtime))
@@ -280,8 +282,8 @@ async def resolve_by_token(runtime: Runtime, request: Request, token: str) -> Re
 
 
 def _named(request: Request, in_path: str) -> str:
-    """The name of a deferred or channel: `?name=`, or the one in the path. The platform leaves an encoded `/` in a path
-    as it is, so that `a%2Fb` may mean `a/b` or itself: such a name has to come in the query."""
+    """The name of a deferred or channel, from `?name=` or from the path. The platform doesn't decode `%2F` in a path,
+    so `a%2Fb` could mean `a/b` or itself. Such a name must come in the query."""
     if "name" in request.query:
         return request.query["name"]
     if re.search("%2f|/", in_path, re.IGNORECASE):

@@ -1,8 +1,9 @@
-"""What an execution has done and waits for now: its stored history, replayed through the code of this process.
+"""Finds out what an execution has done and waits for now, by a replay of its history with this process's code.
 
 Rules:
-1. Reads only. No activity runs, nothing is claimed, and nothing is stored.
-2. The replay runs in a thread and within limits. What can't be replayed keeps its history, and says why.
+1. An inspection only reads. It runs no activity, claims nothing and stores nothing.
+2. The replay runs in a thread and within limits. If a replay isn't possible, the inspection holds the history and the
+   reason.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ from engine.store.documents import Chunk, Execution, of_run
 from engine.values.events import Event, effective
 
 MAX_EVENTS = 50_000
-"""Events of a history that is replayed for an answer."""
+"""The most events of a history that is replayed for an answer."""
 MAX_TIME = timedelta(seconds=10)
 """How long a replay for an answer may take."""
 MAX_KEPT, MAX_KEPT_EVENTS = 8, 10_000
-"""Inspections that a process keeps, and the events that one of them may have."""
+"""How many inspections a process keeps, and the most events of a kept inspection."""
 EVENTS_AT_A_TIME = 500
-"""Events that are decoded or replayed before other requests of the process get a turn."""
+"""How many events are replayed before other requests of the process run."""
 
 
 @dataclass(frozen=True)
 class Inspection:
     """An execution with its history.
 
-    payload: JSON text.
-    events: the history; the first event has number 1.
+    payload: the payload as JSON text.
+    events: the history. The first event has number 1.
     asked: every step that the code asked for, as far as the replay went.
-    problem: why the replay stopped before the end of the history, or the history ends too early; None if all is well.
+    problem: why the replay stopped before the end of the history, or why the history is incomplete. None if all is
+        well.
     """
 
     execution: Execution
@@ -50,26 +52,27 @@ class Inspection:
 
     @property
     def is_final(self) -> bool:
-        """Whether a later inspection of the same version would find the same."""
+        """Whether a later inspection of the same version would give the same result."""
         one = self.execution
         at_rest = one.is_complete or (one.suspended and one.worker is None)
         return at_rest and self.problem is None and len(self.events) <= MAX_KEPT_EVENTS
 
     @property
     def open(self) -> tuple[Asked, ...]:
-        """What the code waits for now. Nothing, once the execution has ended."""
+        """The steps that the code waits for now. Empty once the execution has ended."""
         return () if self.execution.is_complete else tuple(one for one in self.asked if one.how == "open")
 
 
 class Inspections:
-    """The inspections of one process. Requests for the same one share it, and the last few of executions that nobody
-    drives are kept: their history can't change without a new version of their exec document."""
+    """The inspections of one process. Requests for the same version of an execution share one inspection. The last few
+    inspections of executions that nobody drives are kept, because their history can't change without a new version of
+    the exec document."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str], asyncio.Task[Inspection]] = OrderedDict()
 
     async def of(self, store: Store, registry: Registry, execution: Execution) -> Inspection:
-        """The inspection of that version of an execution. Raises StoreError."""
+        """The inspection of this version of an execution. Raises StoreError."""
         key = execution.execution_id, execution.etag
         task = self._known.get(key)
         if task is None:
@@ -137,10 +140,10 @@ async def _replay(
             for start in range(0, len(events), EVENTS_AT_A_TIME):
                 await asyncio.to_thread(trace.apply, events[start : start + EVENTS_AT_A_TIME])
         problem = None
-    except TimeoutError:  # a thread may still be in the code: closing the run is left to that thread's end
+    except TimeoutError:  # a thread may still run the code, so the run is not closed here
         return trace.asked, f"the replay took longer than {MAX_TIME.total_seconds():.0f} s"
     except Fault as error:
         problem = str(error)
-    asked = trace.asked  # before the run is closed: that drops all steps
+    asked = trace.asked  # before `close`, which drops all steps
     await asyncio.to_thread(run.close)
     return asked, problem

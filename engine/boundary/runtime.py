@@ -1,4 +1,4 @@
-"""The composition root: settings to store, registry, worker and client."""
+"""The composition root: builds the store, the registry, the worker and the client from the settings."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ DEFAULT_FILE = ".data/workflows.sqlite"
 
 
 class Runtime:
-    """The engine in one process. Build it at import; its store is opened on the running loop, at first use.
+    """The engine in one process. Build it at import. It opens its store at first use, on the running loop.
 
-    workflows: those that this app runs; a bad declaration among them raises here, so that the app doesn't start.
-    store: makes the store, when it is first needed.
-    declares: what workflows use and their code doesn't name: see `engine.core.registry.Registry`.
-    permits: may refuse callers who have signed in a workflow: see `engine.boundary.callers`.
+    workflows: the workflows that this app runs. A bad declaration raises here, so that the app doesn't start.
+    store: makes the store, at first use.
+    declares: declarations that workflows use and their code doesn't name. See `engine.core.registry.Registry`.
+    permits: may refuse a workflow to a signed-in caller. See `engine.boundary.callers`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Runtime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inspections = Inspections()
         self.stops_on_sigterm = False
-        """Whether the runtime closes by itself when the process gets SIGTERM. To be set before its first use."""
+        """Whether the runtime closes by itself when the process gets SIGTERM. Set this before the first use."""
 
     @classmethod
     def from_environment(
@@ -68,9 +68,9 @@ class Runtime:
         declares: Sequence[Declaration] = (),
         permits: Permits | None = None,
     ) -> Runtime:
-        """The runtime that the app's settings describe: a Cosmos DB account if they name one (see
-        `engine.store.cosmos.account`), or else a SQLite file, `ENGINE_SQLITE_FILE`. Raises ValueError that names a
-        setting which makes no sense."""
+        """The runtime that the app's settings describe. Its store is the Cosmos DB account that they name (see
+        `engine.store.cosmos.account`), or otherwise the SQLite file `ENGINE_SQLITE_FILE`. Raises ValueError that names
+        a setting with a bad value."""
         if environment.get("AZURE_FUNCTIONS_ENVIRONMENT") == "Development":
             for finding in check(workflows):
                 _log.warning("%s", finding)
@@ -84,16 +84,16 @@ class Runtime:
 
     @property
     def worker(self) -> Worker:
-        """What drives executions in this process."""
+        """The worker, which drives executions in this process."""
         return self._open()[1]
 
     @property
     def client(self) -> Client:
-        """What starts executions and speaks to them."""
+        """The client, which starts and controls executions."""
         return self._open()[2]
 
     async def inspect(self, execution: Execution) -> Inspection:
-        """What an execution has done and waits for now. Raises StoreError."""
+        """Find out what an execution has done and waits for now. Raises StoreError."""
         return await self._inspections.of(self.store, self.registry, execution)
 
     async def change_feed(self) -> ChangeFeed:
@@ -101,12 +101,12 @@ class Runtime:
         return self.store.change_feed()
 
     def drain(self) -> None:
-        """Claim no more, and let go between two steps: this process is about to be closed."""
+        """Stop claiming, and let go of executions between two steps, because this process is about to close."""
         if self._parts is not None:
             self._parts[1].drain()
 
     async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
-        """Let go of every execution, and of the store."""
+        """Let go of every execution, and close the store. Running activities get `grace` to end."""
         if self._parts is not None:
             store, worker, _ = self._parts
             await worker.close(grace)
@@ -130,7 +130,7 @@ def _store(environment: Mapping[str, str]) -> Callable[[], Store]:
     if account is None:
         path = environment.get("ENGINE_SQLITE_FILE") or DEFAULT_FILE
         return lambda: SqliteStore(path)
-    # The SDK takes longer to import than everything else; who has no account needn't wait for it.
+    # The SDK takes longer to import than everything else, so an app without an account doesn't import it.
     from engine.store.cosmos.store import CosmosStore
 
     return lambda: CosmosStore(account)

@@ -20,7 +20,7 @@ from engine.values.outcome import OutcomeKind
 from engine.values.unseen import plain_json
 
 MAX_SHORT, MAX_BRIEF = 4_096, 256
-"""Characters of a value's JSON text that stand in a list of many."""
+"""The most characters of a value's JSON text in lists."""
 
 
 class Shape(BaseModel):

@@ -1,9 +1,10 @@
-"""The end of a worker process: the platform sends SIGTERM, and tells its functions nothing.
+"""The end of a worker process. The platform sends SIGTERM to the process, and doesn't notify its functions.
 
-1. On the first SIGTERM nothing more is claimed. What is between two steps is let go. Running activities get their
-   grace. Then leases are released, the store is closed, and the process ends as it would have ended without this.
+1. After the first SIGTERM, the process claims nothing more. Drives let go between two steps. Running activities get
+   their grace time. Then the leases are released and the store is closed, and the process ends as SIGTERM would have
+   ended it.
 2. A second SIGTERM ends the process at once.
-3. A host that handles the signal itself is left alone.
+3. If the host handles the signal itself, this module does nothing.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ _log = logging.getLogger("engine")
 
 
 class Stoppable(Protocol):
-    """What is stopped: the runtime."""
+    """The part of a runtime that is needed to stop it."""
 
     def drain(self) -> None:
-        """Claim no more."""
+        """Stop claiming executions."""
         ...
 
     async def close(self) -> None:
@@ -31,7 +32,8 @@ class Stoppable(Protocol):
 
 
 def stop_on_sigterm(runtime: Stoppable, loop: asyncio.AbstractEventLoop) -> None:
-    """Have SIGTERM stop the runtime on its loop, unless the process has a handler for it, or this is no main thread."""
+    """Let SIGTERM stop the runtime on its loop. Does nothing if the process already handles SIGTERM, or outside the
+    main thread."""
     if threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -50,6 +52,6 @@ def stop_on_sigterm(runtime: Stoppable, loop: asyncio.AbstractEventLoop) -> None
 async def _stop(runtime: Stoppable) -> None:
     try:
         await runtime.close()
-    except Exception:  # noqa: BLE001 - the process ends all the same, and leases expire by themselves
+    except Exception:  # noqa: BLE001 - the process ends anyway, and leases expire by themselves
         _log.exception("the engine didn't close")
     os.kill(os.getpid(), signal.SIGTERM)

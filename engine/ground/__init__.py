@@ -1,5 +1,5 @@
-"""The ground: what every storey may use. Clock, errors, names, settings, tokens.
+"""The ground: modules that every storey may use. Clock, errors, names, settings, tokens.
 
-It stands on nothing but the standard library and pydantic. It must not know a workflow, a document or a store. Only
-`SystemClock` reads the machine's clock.
+This package imports only the standard library and third-party packages. It must not know a workflow, a document or a
+store. Only `SystemClock` reads the machine's clock.
 """

@@ -54,7 +54,7 @@ class Settings:
     page: int = 100
     """How many executions the sweep asks for at a time."""
     activity_threads: int = 64
-    """Sync activities that run at a time in one process. One activity has half of the threads at most."""
+    """How many sync activities run at a time in one process. One activity has half of these threads at most."""
     blocked_after: timedelta = timedelta(0)
     """How long the event loop may stand still before a warning names the code that blocks it. Zero: no warning."""
     blocked_exit: timedelta = timedelta(0)

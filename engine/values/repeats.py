@@ -1,10 +1,10 @@
-"""Whether a value that came a second time says the same as the first.
+"""Compares a repeated value with the first one.
 
 Rules:
-1. Both are compared as data, as today's type reads them. A first value that this type can't read is compared as plain
-   JSON.
-2. A field that neither of two models was given doesn't count: its default may be made afresh each time.
-3. A value is shown as Python shows it, cut off. So what a type hides stays hidden.
+1. Both values are compared as data, as today's type reads them. If this type can't read the first value, both are
+   compared as plain JSON.
+2. A field that was given to neither of two models doesn't count, because its default may differ each time.
+3. Messages show a value's `repr`, cut off. So data that a type hides in its `repr` stays hidden.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from engine.values.codec import Codec
 from engine.values.unseen import plain_json
 
 MAX_DIFFERENCES = 3
-"""Differences that are told."""
+"""The most differences in a message."""
 MAX_SHOWN = 60
-"""Characters of a value in a message."""
+"""The most characters of a value in a message."""
 
 _ABSENT: Any = object()
 
 
 def changes(codec: Codec, first: str, given: str, path: str) -> tuple[str, ...]:
-    """Where the second of two stored texts says something else than the first, MAX_DIFFERENCES at most: the place,
-    which begins with `path`, and both values."""
+    """Where two stored texts differ, MAX_DIFFERENCES at most. Each difference names its place, which begins with
+    `path`, and both values."""
     if first == given:
         return ()
     now = codec.decode(given)
@@ -57,7 +57,7 @@ def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
 
 
 def _parts(value: Any) -> Mapping[Any, Any] | None:
-    """The parts of a value that are compared one by one; None for a value without parts."""
+    """The parts of a value that are compared one by one. None for a value without parts."""
     if isinstance(value, BaseModel):
         return {**value.__dict__, **(value.__pydantic_extra__ or {})}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -1,8 +1,8 @@
-"""The page that shows executions and steers them: static files, the same for everybody.
+"""The page on which people look at executions and control them: static files, the same for everybody.
 
 1. The files hold no data. The page asks the API for data, with the key that its user types in.
-2. The Content-Security-Policy allows nothing from elsewhere, no inline script and no inline style.
-3. There is no build step: the files are what the browser gets. `LICENSES.txt` names what isn't ours.
+2. The Content-Security-Policy allows nothing from other servers, no inline script and no inline style.
+3. There is no build step: the browser gets these files. `LICENSES.txt` names third-party parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TYPES = {
     ".txt": "text/plain",
 }
 _HEADERS = {
-    "Cache-Control": "no-cache",  # kept, and asked for again with its ETag
+    "Cache-Control": "no-cache",  # the browser keeps it, and asks again with its ETag
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -34,7 +34,7 @@ _HEADERS = {
 
 
 async def page(request: Request, name: str | None = None) -> Response:
-    """GET ui, ui/{name}: a file of the page; without a name, the page itself. 404 for any other name."""
+    """GET ui, ui/{name}: a file of the page. Without a name, the page itself. 404 for an unknown name."""
 
     async def work() -> Response:
         if name is None and request.url.partition("?")[0].endswith("/"):
