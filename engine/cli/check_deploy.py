@@ -68,7 +68,9 @@ def check_deploy(
     module: Module = "workflows",
     store: StoreFile = None,
     filter: Query = "",
-    sample: Annotated[int, typer.Option("--sample", min=1, help="How many of each workflow and version.")] = SAMPLE,
+    sample: Annotated[
+        int, typer.Option("--sample", metavar="N", min=1, help="How many of each workflow and version.")
+    ] = SAMPLE,
     everything: Annotated[bool, typer.Option("--all", help="All live executions, in place of a sample.")] = False,
     as_json: AsJson = False,
 ) -> None:

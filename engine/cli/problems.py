@@ -26,9 +26,9 @@ class Refused(Exception):
         self.details = {"detail": sentence} if details is None else details
 
 
-def add_command(app: typer.Typer, name: str, work: Callable[P, None]) -> None:
+def add_command(app: typer.Typer, name: str, work: Callable[P, None], takes_filter: bool = False) -> None:
     """Make a function a command of `app`. A Refused goes to standard error: as a sentence, or as problem details if the
-    command has `as_json` and it is set."""
+    command has `as_json` and it is set. With `takes_filter`, an argument may begin as `-workflow:a` does."""
 
     @functools.wraps(work)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -39,4 +39,4 @@ def add_command(app: typer.Typer, name: str, work: Callable[P, None]) -> None:
             typer.echo(json_text(error.details) if kwargs.get("as_json") else sentence, err=True)
             raise typer.Exit(error.code) from None
 
-    app.command(name)(run)
+    app.command(name, context_settings={"ignore_unknown_options": takes_filter})(run)

@@ -23,9 +23,9 @@ def get(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = Fa
 
 def list_executions(
     filter: Annotated[
-        str, typer.Argument(metavar="[FILTER]", help="Which, as in 'workflow:fulfil is:stuck'.", show_default=False)
+        str, typer.Argument(metavar="FILTER", help="Which, as in 'workflow:fulfil is:stuck'.", show_default=False)
     ] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")] = 50,
     counts: Annotated[
         bool, typer.Option("--counts", help="How many there are in each state, in place of a list.")
     ] = False,
@@ -66,7 +66,9 @@ def tree(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = F
 def history(
     execution: Named,
     key: Key = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many events at most, from the oldest on.")] = 1_000,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="How many events at most, from the oldest on.")
+    ] = 1_000,
     full: Annotated[bool, typer.Option("--full", help="Large values too, with --json.")] = False,
     url: Url = None,
     as_json: AsJson = False,

@@ -18,12 +18,14 @@ from engine.cli.shown import show_execution
 def start(
     workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's name.")],
     payload: Annotated[
-        str, typer.Argument(metavar="[PAYLOAD]", help="JSON; @FILE, or - for standard input.", show_default=False)
+        str, typer.Argument(metavar="PAYLOAD", help="JSON; @FILE, or - for standard input.", show_default=False)
     ] = "",
     key: Annotated[
         str | None, typer.Option("--key", metavar="KEY", help="An idempotency key, in place of the workflow's own.")
     ] = None,
-    wait: Annotated[float, typer.Option("--wait", min=0, max=MAX_WAIT, help="Seconds to wait for its end.")] = 0,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", min=0, max=MAX_WAIT, help="How long to wait for its end.")
+    ] = 0,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:

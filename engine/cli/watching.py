@@ -30,7 +30,9 @@ Look = tuple[Json, list[dict[str, Any]]]
 def watch(
     execution: Named,
     key: Key = None,
-    every: Annotated[float, typer.Option("--every", min=0.1, max=60, help="Seconds between two looks.")] = 1.0,
+    every: Annotated[
+        float, typer.Option("--every", metavar="SECONDS", min=0.1, max=60, help="The time between two looks.")
+    ] = 1.0,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from engine.boundary.runtime import Runtime
 from engine.cli.check_deploy import replay_live
+from engine.store.base import Loaded
 from engine.store.sqlite.store import SqliteStore
+from engine.store.wrapper import WatchedStore
 from engine.testing import Environment
 from tests.cli import changed, same
 from tests.cli.conftest import run
@@ -59,6 +62,24 @@ async def test_what_is_broken_today_is_told_and_not_counted(tmp_path: Path) -> N
     assert (found.breaks, [one["executionId"] for one in found.already]) == ([], [ids["waits"]])
     found = await replay_live(runtime, same.WORKFLOWS, "workflow:waits", None)
     assert (found.breaks, [one["executionId"] for one in found.cured]) == ([], [ids["waits"]])
+    await runtime.close()
+
+
+class Halved(WatchedStore):
+    """The first history that it reads lacks its beginning, as if the execution had begun anew meanwhile."""
+
+    async def load(self, execution_id: str, from_chunk: int = 0) -> Loaded:
+        loaded = await super().load(execution_id, from_chunk)
+        return replace(loaded, chunks=loaded.chunks[1:]) if self.count("load") == 1 else loaded
+
+
+async def test_what_was_read_in_halves_breaks_nothing(tmp_path: Path) -> None:
+    await live(tmp_path / "s.sqlite")
+    store = Halved(SqliteStore(tmp_path / "s.sqlite"))
+    runtime = Runtime([], lambda: store)
+    found = await replay_live(runtime, same.WORKFLOWS, "workflow:waits", None)
+    assert (found.replayed, found.breaks) == (1, [])
+    assert store.count("load") == 2
     await runtime.close()
 
 

@@ -62,6 +62,8 @@ def test_list_filters_pages_and_counts(site: Site) -> None:
     assert [line.split()[:2] for line in shown.out.splitlines()[1:]] == [[id, "asks"] for id in ids[:0:-1]]
     assert shown.err == "there are more than 2: see --limit\n"
     assert site.ok("list", "workflow:nobody").out == "no execution\n"
+    slow = site.run("list", "-workflow:asks status:running workflow:asks")
+    assert (slow.code, slow.out, slow.err) == (0, "no execution\n", "no index serves workflow\n")
     assert site.ok("list", "workflow:asks", "--counts", "--json").json["running"] == 3
     assert "3 running" in site.ok("list", "workflow:asks", "--counts").out
 
