@@ -121,7 +121,7 @@ class Queues:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         name = ":memory:" if self._path is None else str(self._path)
-        db = sqlite3.connect(name, BUSY_SECONDS, isolation_level=None)
+        db = sqlite3.connect(name, timeout=BUSY_SECONDS, isolation_level=None)
         db.executescript("BEGIN IMMEDIATE;" + _SCHEMA + "COMMIT;")
         self._connection = db
         return db
