@@ -18,6 +18,7 @@ import hashlib
 import inspect
 import json
 import math
+import re
 import typing
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,11 @@ from engine.values.comparison import difference
 from engine.values.inputs import NOTHING, differences, unequal
 from engine.values.schema import Schema
 from engine.values.unseen import notes_of, plain_json, restored
+
+_UNEXPECTED = re.compile(
+    r"Expected `([^`]+)`.*?\[(?:field_name='([^']*)', )?input_value=.*?, input_type=(\w+)\]", re.DOTALL
+)
+"""What pydantic's serializer says of a value that isn't of its type."""
 
 MAX_VALUE_BYTES = 1_800_000
 """The most bytes that one value's JSON text may take in a document. A Cosmos DB item may have 2 MB
@@ -52,6 +58,10 @@ class Codec:
             self._schema = Schema(self.annotation)
         except (PydanticUserError, SchemaError, NameError, TypeError) as error:
             raise TypeError(f"{place}: {_name(annotation)} can't be stored: {_first_line(error)}") from error
+        if self._schema.is_read_once:
+            raise TypeError(
+                f"{place}: {_name(annotation)} can't be stored, for it is read once: declare a list, as in list[int]"
+            )
 
     def encode(self, value: Any) -> str:
         """The stored text of `value`. Raises EncodingError if the declared type doesn't allow the value, or if it would
@@ -85,8 +95,10 @@ class Codec:
                 text += "\n" + json.dumps(notes, separators=(",", ":"))
             changed = difference(value, back)
         except Exception as error:  # noqa: BLE001 - a type's own validators and comparison may raise anything
+            verb = "can't be stored as" if self._problems(value) else "doesn't survive being stored as"
             raise EncodingError(
-                f"{self.place}: a value of type {_name(type(value))} doesn't survive being stored: {_first_line(error)}"
+                f"{self.place}: a value of type {_name(type(value))} {verb} {_name(self.annotation)}: "
+                f"{self._misfit(value, error)}"
             ) from None
         if changed is not None:
             raise EncodingError(
@@ -104,10 +116,28 @@ class Codec:
                 _refuse_nan(self._schema.plain(value), json.loads(raw))
             return raw[1:-1].decode()
         except Exception as error:  # noqa: BLE001 - a type's own serializers may raise anything
-            why = "an await is missing before the call" if inspect.iscoroutine(value) else _first_line(error)
+            why = "an await is missing before the call" if inspect.iscoroutine(value) else self._misfit(value, error)
             raise EncodingError(
                 f"{self.place}: a value of type {_name(type(value))} can't be stored as {_name(self.annotation)}: {why}"
             ) from None
+
+    def _problems(self, value: Any) -> str:
+        """Where a value isn't of the type, in words; empty if it is."""
+        try:
+            self._schema.check(value)
+        except ValidationError as error:
+            return _first_line(error).removeprefix("(value): ").replace("a valid dictionary or instance", "an instance")
+        except Exception:  # noqa: BLE001 - a type's own validators may raise anything
+            return ""
+        return ""
+
+    def _misfit(self, value: Any, error: Exception) -> str:
+        said = _first_line(error).removeprefix("(value): ")
+        return (
+            said
+            if said.endswith(f"expected {_name(self.annotation)}, not {_name(type(value))}")
+            else (self._problems(value) or said)
+        )
 
     def accept(self, text: str) -> str:
         """The stored text of a value that came from outside as JSON text. Raises InvalidInput with the wrong fields."""
@@ -291,4 +321,10 @@ def _first_line(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return "; ".join(f"{field}: {what}" for field, what in _problems(error))
     text = str(error).strip() or type(error).__name__
+    if text.startswith("Unable to generate pydantic-core schema"):
+        return "it has no form in JSON. Declare plain data, a dataclass or a pydantic model"
+    if unexpected := _UNEXPECTED.findall(text):
+        return "; ".join(
+            f"{f'{field}: ' if field else ''}expected {kind}, not {given}" for kind, field, given in unexpected[:5]
+        )
     return " ".join(text.split())[:500]

@@ -67,6 +67,7 @@ class Schema:
         self.has_sets = re.search(r"'type': '(frozenset|set)'", described) is not None
         self.has_unseen = re.search(r"'type': '(model|datetime|any|definition-ref)'", described) is not None
         self._has_aliases = "'validation_alias'" in described
+        self.is_read_once = "'type': 'generator'" in described
         self.has_outer_names = "'serialization_alias'" in described
         self._serializer = SchemaSerializer(self._core, _CONFIG, **_OPTIONS)  # type: ignore[arg-type]
         self._validator = SchemaValidator(self._core, _CONFIG, **_OPTIONS)  # type: ignore[arg-type]
