@@ -30,6 +30,7 @@ class Site:
         self.fails = 0
         self.gate: asyncio.Event | None = None
         self.hosts: list[tuple[QueueListener, asyncio.Task[None]]] = []
+        self._opened = [self.queues]
         self._path = path
 
     async def listen(self, message: func.QueueMessage) -> None:
@@ -43,6 +44,7 @@ class Site:
     def start(self, call: Any = None) -> asyncio.Task[None]:
         invoker = Invoker(self.clock, None)
         queues = Queues(self._path)
+        self._opened.append(queues)
         listener = QueueListener(queues, queue_function(call or self.listen), SETTINGS, invoker, self.clock)
         task = asyncio.create_task(listener.run())
         self.hosts.append((listener, task))
@@ -57,6 +59,8 @@ class Site:
         if self.gate is not None:
             self.gate.set()
         await asyncio.gather(*(task for _, task in self.hosts), return_exceptions=True)
+        for queues in self._opened:
+            queues.close()
 
 
 @pytest.fixture

@@ -182,6 +182,8 @@ async def test_every_function_runs(listener: None, host: WorkerHost) -> None:
     for view in ("history", "steps", "family"):
         assert (await host.http("GET", f"{place}/{view}")).status == 200
     assert (await host.http("GET", "/counts")).status == 200
+    assert (await host.http("GET", "/openapi.json")).body["openapi"].startswith("3.1")
+    assert (await host.http("GET", "/workflows/fulfil/executions?key=nobody")).status == 404
     assert (await host.http("POST", f"{heard}/terminate")).status == 409
     assert (await host.http("POST", f"{heard}/retry")).status == 409
     assert (await host.http("GET", "/ui/nothing")).status == 404
