@@ -7,7 +7,7 @@ from engine.boundary.runtime import Runtime
 from engine.boundary.status import Page, Status
 from engine.core.activity_info import ActivityInfo
 from engine.core.authoring import activity, compensate, finalizer, restart, workflow
-from engine.core.declarations import Activity, Channel, Deferred, SyncActivity, Workflow
+from engine.core.declarations import Activity, Channel, Deferred, Peer, SyncActivity, Workflow
 from engine.core.retry import Retry
 from engine.ground.errors import (
     ActivityError,
@@ -69,6 +69,7 @@ __all__ = [
     "NotReopened",
     "Outcome",
     "Page",
+    "Peer",
     "Retry",
     "RetryAfter",
     "Runtime",

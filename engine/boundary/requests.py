@@ -9,50 +9,38 @@ Rules:
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import uuid
-from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
 
 from engine.boundary.reopening import reopen
 from engine.boundary.status import Status
-from engine.core.declarations import Channel, Deferred, Workflow
+from engine.core.declarations import MAX_REASON, Channel, Deferred, Workflow
 from engine.core.registry import Registry
+from engine.driving import messages
 from engine.driving.left_alone import why_left_alone
 from engine.driving.worker import Worker
 from engine.ground import telemetry
 from engine.ground.clock import Clock, isoformat
 from engine.ground.errors import (
     AlreadyEnded,
-    AlreadyResolved,
-    AlreadySent,
     AlreadyStarted,
     Conflict,
-    DecodingError,
     InvalidInput,
     Missing,
     NotEnded,
     Taken,
     Unavailable,
     UnknownExecution,
-    Unreadable,
     UnreadableExecution,
 )
 from engine.ground.names import execution_id, is_execution_id
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import MAX_READS, Store, wait_for_replica
-from engine.store.documents import INPUT, OUTPUT, Execution, InboxItem, Large, is_large, new_run_id
+from engine.store.documents import INPUT, OUTPUT, Execution, Large, is_large, new_run_id
 from engine.values.error_records import ErrorRecord
 from engine.values.logic_flags import CURRENT
 from engine.values.repeats import changes
-
-MAX_KEY = 100
-"""Characters that the key of a channel's value takes in a document's id."""
-MAX_REASON = 1_000
-"""Characters of the reason for an interrupt."""
 
 
 class Requests:
@@ -70,8 +58,7 @@ class Requests:
     async def read(self, execution_id: str) -> Execution:
         """The stored execution. Raises UnknownExecution, and InvalidInput for a malformed id."""
         _check_id(execution_id)
-        with _known(execution_id):
-            return await self._store.read(execution_id)
+        return await messages.read(self._store, execution_id)
 
     async def poll(self, execution_id: str) -> Status:
         """How an execution stands. Raises UnknownExecution."""
@@ -153,29 +140,8 @@ class Requests:
 
     async def send(self, execution_id: str, channel: Channel[Any], text: str, key: str | None) -> Status:
         """Add a value to a channel's inbox, once for each key. Raises AlreadySent for another value of one key."""
-        position = (await self.read(execution_id)).inbox_count
-        now = self._clock.now()
-        item = InboxItem.of(
-            "channel",
-            execution_id,
-            channel.name,
-            now,
-            text,
-            one_of_many=_short(key or uuid.uuid4().hex),
-            position=position,
-        )
-        try:
-            with _known(execution_id):
-                execution = await self._store.signal(item, now)
-        except Taken:
-            with contextlib.suppress(Missing):  # it was received since, and a restart has deleted it
-                await self._compare_sent(channel, item)
-            return await self.poll(execution_id)
-        except Conflict:
-            with contextlib.suppress(Missing):
-                await self._compare_sent(channel, item)
-                return await self.poll(execution_id)
-            raise AlreadyEnded(f"execution {execution_id} has ended: it takes no more values") from None
+        _check_id(execution_id)
+        execution = await messages.send(self._store, self._clock, execution_id, channel, text, key)
         self._tell(execution)
         return await self.status(execution)
 
@@ -184,18 +150,7 @@ class Requests:
     ) -> Status:
         """Resolve a deferred with a value or an error; the first one wins."""
         _check_id(execution_id)
-        now = self._clock.now()
-        item = InboxItem.of("deferred", execution_id, deferred.name, now, value=text, error=error)
-        try:
-            with _known(execution_id):
-                execution = await self._store.signal(item, now)
-        except Taken:
-            with _known(execution_id):  # it may have been purged since
-                return await self._compare(deferred, item)
-        except Conflict:
-            with contextlib.suppress(Missing):
-                return await self._compare(deferred, item)
-            raise AlreadyEnded(f"execution {execution_id} has ended: it takes no more values") from None
+        execution = await messages.resolve(self._store, self._clock, execution_id, deferred, text, error)
         self._tell(execution)
         return await self.status(execution)
 
@@ -204,8 +159,7 @@ class Requests:
         is false if it had ended before). The first reason stays. Raises UnknownExecution, InvalidInput."""
         _check_id(execution_id)
         _check_reason(reason)
-        with _known(execution_id):
-            execution = await self._store.interrupt(execution_id, self._clock.now(), reason, by)
+        execution = await messages.interrupt(self._store, self._clock, execution_id, reason, by)
         self._tell(execution)
         return await self.status(execution)
 
@@ -269,24 +223,6 @@ class Requests:
             with contextlib.suppress(Conflict, Missing):
                 return await self._store.purge(execution)
 
-    async def _compare_sent(self, channel: Channel[Any], item: InboxItem) -> None:
-        first = await self._store.read_inbox(item.execution_id, item.id)
-        differences = changes(channel.codec, first.value or "null", item.value or "null", "value")
-        if differences:
-            raise AlreadySent(
-                f"channel {channel.name} had another value under that key before: {'; '.join(differences)}. Nothing "
-                "was changed: a new value takes a key of its own",
-                differences,
-            )
-
-    async def _compare(self, deferred: Deferred[Any], item: InboxItem) -> Status:
-        first = await self._store.read_inbox(item.execution_id, item.id)
-        same_failure = _identity(first.error) == _identity(item.error)
-        if not same_failure or changes(deferred.codec, first.value or "null", item.value or "null", "value"):
-            shown = first.error.model_dump_json() if first.error else _json(deferred.codec.shown(first.value or "null"))
-            raise AlreadyResolved(f"deferred {item.name} was resolved with another value before", shown)
-        return await self.poll(item.execution_id)
-
     def _tell(self, execution: Execution) -> None:
         if self._worker is not None:
             self._worker.notify(execution)
@@ -300,17 +236,6 @@ def _check_id(execution_id: str) -> None:
         )
 
 
-@contextlib.contextmanager
-def _known(execution_id: str) -> Iterator[None]:
-    """What a store raises about an execution becomes what the outside is told."""
-    try:
-        yield
-    except Missing:
-        raise _unknown(execution_id) from None
-    except (Unreadable, DecodingError) as error:
-        raise UnreadableExecution(str(error)) from None
-
-
 def _check_reason(reason: object) -> None:
     if reason is None:
         return
@@ -320,21 +245,3 @@ def _check_reason(reason: object) -> None:
         )
     if reason != reason.encode("utf-8", "replace").decode():
         raise InvalidInput("the reason of an interrupt holds half a character", [("reason", "half a character")])
-
-
-def _unknown(execution_id: str) -> UnknownExecution:
-    return UnknownExecution(f"there is no execution {execution_id}")
-
-
-def _identity(error: ErrorRecord | None) -> tuple[str, str | None] | None:
-    return (error.type, error.data) if error else None
-
-
-def _json(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-
-
-def _short(key: str) -> str:
-    """What stands for a key in a document's id, which has room for so much only."""
-    quoted = quote(key, safe="", errors="surrogatepass")
-    return key if len(quoted) <= MAX_KEY else hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -13,12 +13,13 @@ import hashlib
 import math
 import random
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import Any, NoReturn
 
 from engine.core.declarations import Activity, Channel, Deferred, Workflow
 from engine.core.loop import DurableLoop, DurableTimer
+from engine.core.messages import Message, MessageKind
 from engine.core.patches import Patches
 from engine.core.step_table import StepTable, answer
 from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, LogLine, TimerStep
@@ -84,7 +85,8 @@ class Context:
 
     async def call_activity(self, activity: Activity[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call an activity as a step. Raises EncodingError before the step opens, if an argument can't be stored."""
-        if self._activities.setdefault(activity.name, activity.origin) is not activity.origin:
+        known = self._activities.setdefault(activity.name, activity.origin)
+        if known is not activity.origin and not (isinstance(known, Message) and isinstance(activity, Message)):
             raise self.loop.declare(
                 NotDurable(f"two different activities are named {activity.name!r}: give one another name")
             )
@@ -103,6 +105,19 @@ class Context:
             return await step.future
         finally:
             self.steps.drop(step)
+
+    def send_message(
+        self,
+        kind: MessageKind,
+        workflow: Workflow[Any, Any],
+        execution_id: str,
+        target: Channel[Any] | Deferred[Any] | None,
+        value: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        """A message to another execution, and its delivery. Raises EncodingError before anything is asked, if the
+        value can't be stored; one of REFUSALS where the receiver can't have it."""
+        arguments = (execution_id, target.name if target is not None else None, value)
+        return self.call_activity(Message(kind, workflow.name, target), arguments, {})
 
     async def receive_deferred(self, deferred: Deferred[Any]) -> Any:
         """Wait for a deferred's value. A later call gives the same value at once."""

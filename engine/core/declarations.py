@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from datetime import timedelta
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from engine.core.loop import DurableLoop
 from engine.core.options import Options
@@ -18,7 +18,8 @@ from engine.core.places import declared_at
 from engine.core.retry import NEVER, Retry
 from engine.ground import tokens
 from engine.ground.errors import EncodingError, InvalidInput
-from engine.ground.names import checked_name, execution_id, is_workflow_name
+from engine.ground.names import checked_name, is_execution_id, is_workflow_name
+from engine.ground.names import execution_id as derived_id
 from engine.values.codec import Codec, Signature, type_hints
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ calls whose types contain Any."""
 KeyFunction = Callable[[Any], str] | Callable[[], str]
 """Makes an idempotency key from the payload. For a workflow without a payload, it takes no argument."""
 
+MAX_REASON = 1_000
+"""Characters of the reason for an interrupt."""
 MISSING: Any = object()
 """Stands for a payload or an option that wasn't given. None can't, because None may be given."""
 
@@ -49,6 +52,15 @@ class Steps(Protocol):
     ) -> Coroutine[Any, Any, Any]: ...
 
     def receive_value(self, channel: Channel[Any]) -> Coroutine[Any, Any, Any]: ...
+
+    def send_message(
+        self,
+        kind: Literal["send to", "resolve in", "interrupt"],
+        workflow: Workflow[Any, Any],
+        execution_id: str,
+        target: Channel[Any] | Deferred[Any] | None,
+        value: Any,
+    ) -> Coroutine[Any, Any, Any]: ...
 
 
 class StandIns(Protocol):
@@ -208,7 +220,7 @@ class Deferred(Generic[R]):
         key = key if key is not None else workflow.key_of(workflow.stored_payload(payload)[1])
         if key is None:
             raise ValueError(f"workflow {workflow.name} derives no idempotency key: give one")
-        return tokens.encode(tokens.Target(workflow.name, execution_id(workflow.name, key), self.name))
+        return tokens.encode(tokens.Target(workflow.name, derived_id(workflow.name, key), self.name))
 
     async def wait(self) -> R:
         """Wait for the value. This gives a coroutine for `create_task`, `asyncio.wait` and similar functions."""
@@ -259,6 +271,58 @@ class Channel(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<channel {self.name}>"
+
+
+class Peer:
+    """Another execution, as the code of a workflow reaches it. Made by `Workflow.handle`. Each request is a durable
+    step, which reaches the other execution once, however often this one is replayed.
+
+    A request raises UnknownExecution if there is no such execution. What the other one does with a value is its own
+    affair: to wait for its result, call it as a child.
+    """
+
+    def __init__(self, workflow: Workflow[Any, Any], execution_id: str) -> None:
+        self._workflow = workflow
+        self.execution_id = execution_id
+
+    async def send(self, channel: Channel[R], value: R) -> None:
+        """Send a value to a channel of the other execution. Raises UnknownExecution, AlreadyEnded, and EncodingError or
+        TooLarge for a value that can't be stored."""
+        if not isinstance(channel, Channel):
+            raise TypeError(f"a value is sent to a Channel, not to {channel!r}")
+        await self._ask("send to", channel, value)
+
+    @overload
+    async def resolve(self, deferred: Deferred[None]) -> None: ...
+    @overload
+    async def resolve(self, deferred: Deferred[R], value: R) -> None: ...
+    async def resolve(self, deferred: Deferred[Any], value: Any = None) -> None:
+        """Resolve a deferred of the other execution. The first value wins: the same value again is a success. Raises
+        UnknownExecution, AlreadyEnded, AlreadyResolved, and EncodingError or TooLarge."""
+        if not isinstance(deferred, Deferred):
+            raise TypeError(f"what is resolved is a Deferred, not {deferred!r}")
+        await self._ask("resolve in", deferred, value)
+
+    async def interrupt(self, *, reason: str | None = None) -> None:
+        """Ask the other execution to stop and clean up. One that has ended stays as it is. `reason`: up to 1,000
+        characters. Raises UnknownExecution, and ValueError for another reason."""
+        if reason is not None and not (isinstance(reason, str) and 0 < len(reason) <= MAX_REASON):
+            raise ValueError(f"the reason of an interrupt is a text of 1 to {MAX_REASON:,} characters, not {reason!r}")
+        await self._ask("interrupt", None, reason)
+
+    def _ask(
+        self,
+        kind: Literal["send to", "resolve in", "interrupt"],
+        target: Channel[Any] | Deferred[Any] | None,
+        value: Any,
+    ) -> Coroutine[Any, Any, Any]:
+        run = current_context()
+        if run is None:
+            raise RuntimeError(f"a handle of {self._workflow!r} that a workflow made is for the code of that workflow")
+        return cast(Steps, run).send_message(kind, self._workflow, self.execution_id, target, value)
+
+    def __repr__(self) -> str:
+        return f"<execution {self.execution_id} of workflow {self._workflow.name}>"
 
 
 class Workflow(Generic[P, R]):
@@ -356,6 +420,19 @@ class Workflow(Generic[P, R]):
         """Start a child without waiting for its end. Returns the child's execution id. For the code of a workflow.
         Other code uses `client.start`."""
         return self._call_child(self._inside("start"), args, kwargs, waits=False, abandon=True)
+
+    def handle(self, execution_id: str | None = None, *, key: str | None = None) -> Peer:
+        """Another execution of this workflow, by its id or its idempotency key, from the code of a workflow; elsewhere
+        it is `client.handle`. It needn't exist: each request says so. Raises ValueError for a malformed id or key."""
+        self._inside("handle")
+        if (execution_id is None) == (key is None):
+            raise TypeError("a handle takes the execution's id or its idempotency key: one of the two")
+        if key is not None and (not isinstance(key, str) or not key):
+            raise ValueError(f"an idempotency key is text and not empty, not {key!r}")
+        id = execution_id if execution_id is not None else derived_id(self.name, str(key))
+        if not isinstance(id, str) or not is_execution_id(id):
+            raise ValueError(f"an execution id is 32 hexadecimal digits, not {id!r}")
+        return Peer(self, id)
 
     def stored_payload(self, payload: Any) -> tuple[str, Any]:
         """The JSON text of a payload, and the value that the workflow sees. Raises EncodingError, TooLarge."""

@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from engine.core.activity_info import ActivityInfo
+from engine.core.messages import Message
 from engine.core.steps import ActivityStep
 from engine.driving.attempt import AttemptResult, run_attempt
+from engine.driving.messages import deliver
 from engine.driving.resources import Resources
 from engine.store.documents import Execution
 from engine.values.error_records import examinable
@@ -110,6 +112,9 @@ class Activities:
     async def _perform(self, step: ActivityStep, begun: asyncio.Event) -> AttemptResult:
         one = self._execution
         info = ActivityInfo(one.execution_id, one.workflow, step.id, step.attempts + 1, one.run_id, self.key)
+        if isinstance(step.activity, Message):
+            begun.set()
+            return await deliver(self._resources, step, info)
         return await run_attempt(step, info, self._resources.clock, self._resources.threads, begun)
 
     def _report(self, step: ActivityStep, task: asyncio.Task[AttemptResult]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from engine.core.messages import Message
 from engine.core.run import Run
 from engine.core.steps import ActivityStep
 from engine.driving.activities import Activities
@@ -102,7 +103,7 @@ class Delivery:
         retry, attempts = step.activity.retry, step.attempts + 1
         error = record(ended.error, step.activity.raises)
         if isinstance(ended.error, EncodingError | TooLarge) or not retry.allows(ended.error, attempts):
-            if self._run.workflow.options.suspend_on_failure:
+            if self._run.workflow.options.suspend_on_failure and not isinstance(step.activity, Message):
                 self._held.append((step, error))
                 return StepHeld(step.id, step.digest, at, error, input=step.new_input)
             return StepResolved(step.id, step.digest, at, "activity", error=error, input=step.new_input)

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 MAX_NAME = 200
 """The most characters in the name of a workflow, an activity or a deferred."""
+MAX_KEY = 100
+"""The most characters of a key of a channel's value in a document's id."""
 MAX_QUOTED_NAME = 900
 """The most characters of such a name in a document's id, which may have 1,023 bytes."""
 
@@ -37,3 +39,9 @@ def checked_name(name: str, what: str, numbered: bool = True) -> str:
     if numbered and "#" in name:
         raise ValueError(f"the name of a {what} may not contain '#', which numbers its calls: {name!r}")
     return name
+
+
+def short_key(key: str) -> str:
+    """What stands for a key in a document's id, which has room for so much only."""
+    quoted = quote(key, safe="", errors="surrogatepass")
+    return key if len(quoted) <= MAX_KEY else hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

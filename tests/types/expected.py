@@ -23,6 +23,7 @@ from engine import (
     Handle,
     Outcome,
     Page,
+    Peer,
     Retry,
     Runtime,
     Status,
@@ -122,6 +123,23 @@ async def evolves(order: Order) -> Receipt:
     assert_type(workflow.deprecate_patch("an older one"), None)
     workflow.deprecate_patch()  # type: ignore[call-arg]
     return await charge(order)
+
+
+@workflow
+async def speaks_to_others(order: Order) -> None:
+    other = fulfil.handle(key=order.id)
+    assert_type(other, Peer)
+    assert_type(fulfil.handle("0" * 32).execution_id, str)
+    assert_type(await other.send(orders, order), None)
+    await other.send(mixed, None)
+    await other.send(orders, "lamp")  # type: ignore[misc]
+    await other.send("orders", order)  # type: ignore[arg-type]
+    assert_type(await other.resolve(approval, True), None)
+    await other.resolve(signal)
+    await other.resolve(approval, "yes")  # type: ignore[misc]
+    await other.resolve(approval)  # type: ignore[arg-type]
+    assert_type(await other.interrupt(reason="late"), None)
+    await other.interrupt("late")  # type: ignore[call-arg]
 
 
 @workflow(idempotency_key=lambda: "tonight", time_limit=timedelta(hours=1), tags={"team": "post"})

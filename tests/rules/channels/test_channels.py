@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import AlreadyEnded, Channel, Deferred, InvalidInput, UnknownDeferred, Workflow, activity, workflow
-from engine.boundary.requests import MAX_KEY
+from engine.ground.names import MAX_KEY
 from engine.testing import Environment
 from tests.support.mortal import Journal, everywhere, inputs, rest
 
