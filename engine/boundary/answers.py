@@ -24,6 +24,7 @@ from engine.ground.errors import (
     AlreadyStarted,
     ClientError,
     InvalidInput,
+    LaterEngine,
     NotEnded,
     NotReopened,
     StoreError,
@@ -91,6 +92,8 @@ async def answered(work: Callable[[], Awaitable[Response]]) -> Response:
         return problem(409, "Already ended", str(error))
     except NotReopened as error:
         return problem(409, "Can't run again", str(error))
+    except LaterEngine as error:
+        return problem(409, "A later version wrote it", str(error))
     except NotEnded as error:
         return problem(409, "Not to be purged yet", str(error))
     except UnreadableExecution as error:

@@ -26,6 +26,7 @@ from engine.ground.errors import (
     AlreadyStarted,
     Conflict,
     InvalidInput,
+    LaterEngine,
     Missing,
     NotEnded,
     Taken,
@@ -37,7 +38,7 @@ from engine.ground.names import execution_id, is_execution_id
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import MAX_READS, Store, wait_for_replica
-from engine.store.documents import INPUT, OUTPUT, Execution, Large, is_large, new_run_id
+from engine.store.documents import INPUT, OUTPUT, SCHEMA, Execution, Large, is_large, new_run_id
 from engine.values.error_records import ErrorRecord
 from engine.values.logic_flags import CURRENT
 from engine.values.repeats import changes
@@ -165,9 +166,9 @@ class Requests:
 
     async def terminate(self, execution_id: str) -> Status:
         """End an execution at once, running nothing: no cleanup, no compensation, and its children go on. It works
-        whatever its history or code has become. Raises UnknownExecution, AlreadyEnded."""
+        whatever its history or code has become. Raises UnknownExecution, AlreadyEnded, LaterEngine."""
         while True:
-            execution = await self.read(execution_id)
+            execution = await self._own(execution_id)
             if execution.is_complete:
                 if execution.outcome == "terminated":
                     return await self.status(execution)
@@ -180,9 +181,9 @@ class Requests:
 
     async def resume(self, execution_id: str) -> Status:
         """Free a suspended execution to run again, also a quarantined one. Raises UnknownExecution,
-        AlreadyEnded."""
+        AlreadyEnded, LaterEngine."""
         while True:
-            execution = await self.read(execution_id)
+            execution = await self._own(execution_id)
             if execution.is_complete:
                 raise AlreadyEnded(f"execution {execution_id} has ended: {execution.outcome}")
             if not execution.suspended:
@@ -193,9 +194,9 @@ class Requests:
 
     async def retry(self, execution_id: str) -> Status:
         """Let an execution that failed or was interrupted run again. One that runs is left as it is. Raises
-        UnknownExecution, NotReopened."""
+        UnknownExecution, NotReopened, LaterEngine."""
         while True:
-            execution = await self.read(execution_id)
+            execution = await self._own(execution_id)
             if not execution.is_complete:
                 return await self.status(execution)
             with contextlib.suppress(Conflict, Missing, Taken):
@@ -222,6 +223,16 @@ class Requests:
                 )
             with contextlib.suppress(Conflict, Missing):
                 return await self._store.purge(execution)
+
+    async def _own(self, execution_id: str) -> Execution:
+        """An execution whose documents this version may rewrite."""
+        execution = await self.read(execution_id)
+        if execution.schema_version > SCHEMA:
+            raise LaterEngine(
+                f"a later version of the engine wrote execution {execution_id} (schema {execution.schema_version}; "
+                f"this version knows schema {SCHEMA}). Nothing was changed: ask an app that runs that version"
+            )
+        return execution
 
     def _tell(self, execution: Execution) -> None:
         if self._worker is not None:

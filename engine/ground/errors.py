@@ -23,6 +23,7 @@
     │   ├── InvalidInput        names the field
     │   ├── AlreadyStarted, AlreadySent, AlreadyResolved
     │   ├── AlreadyEnded, NotEnded, ExecutionStopped
+    │   ├── LaterEngine         a later version of the engine wrote the execution
     │   ├── NotReopened         an execution that has ended can't run again
     │   └── UnreadableExecution
     └── StoreError
@@ -211,6 +212,10 @@ class ExecutionStopped(ClientError):
 class UnreadableExecution(ClientError):
     """The execution's exec document can't be read. The message says what is wrong. Somebody must repair the
     document."""
+
+
+class LaterEngine(ClientError):
+    """A later version of the engine wrote the execution in a schema that this one doesn't know. It isn't changed."""
 
 
 class NotReopened(ClientError):

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.ground.errors import DecodingError
+from engine.boundary.answers import answered
+from engine.ground.errors import DecodingError, LaterEngine
 from engine.store import transitions
 from engine.store.documents import SCHEMA, Chunk, Document, Execution, InboxItem, Large, Parent
 from engine.store.sqlite.store import SqliteStore
@@ -129,3 +130,19 @@ async def test_an_execution_of_a_later_schema_is_left_alone(caplog: pytest.LogCa
         await env.worker.sweep()
         assert await take(store) == [newer]
     assert "is left alone" in caplog.text
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_what_would_rewrite_an_execution_of_a_later_schema_is_refused(ended: bool) -> None:
+    """It says so, and changes nothing. Signals only add, and an interrupt is heard by the version that drives it."""
+    how = {"status": "complete", "outcome": "failed", "endedAt": 1} if ended else {"suspended": True}
+    newer = {**WAITING.exec, "schema": SCHEMA + 1, **how}
+    store = SqliteStore(":memory:")
+    async with Environment(PROGRAM, store) as env:
+        await put(store, [newer])
+        for request in (env.client.terminate, env.client.resume, env.client.retry):
+            with pytest.raises(LaterEngine, match=rf"schema {SCHEMA + 1}.*Nothing was changed"):
+                await request(WAITING.execution_id)
+            assert (await answered(lambda ask=request: ask(WAITING.execution_id))).status == 409  # type: ignore[misc]
+        assert await take(store) == [newer]
+        assert (await env.client.interrupt(WAITING.execution_id)).interrupted is not ended
