@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
@@ -43,7 +43,7 @@ from engine.store.base import MAX_DISCARD
 from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
 from engine.store.transitions import Replacement
 from engine.values.error_records import ErrorRecord, record
-from engine.values.events import Event
+from engine.values.events import AttemptFailed, Begun, Event, StepHeld, StepResolved
 from engine.values.outcome import Outcome
 
 T = TypeVar("T")
@@ -180,8 +180,8 @@ class Drive:
         before = self.execution.claims - 1
         if before >= limit:
             raise Quarantined(
-                f"claimed {before} times in a row without any progress: its driver dies each time. Find out what it "
-                "does, then resume it."
+                f"claimed {before} times in a row without any progress: its driver dies each time, in what follows "
+                f"{_last_step(history)}. Find out what it does, then resume it."
             )
         one = self.execution
         self._activities.key = known_key(self._workflow, one.execution_id, payload)
@@ -458,6 +458,14 @@ class Drive:
 
     def _seconds_until(self, moment: datetime) -> float:
         return max(0.0, (moment - self._now()).total_seconds())
+
+
+def _last_step(history: Sequence[Event]) -> str:
+    """What was recorded last, for people."""
+    steps = (
+        event.step for event in reversed(history) if isinstance(event, StepResolved | AttemptFailed | StepHeld | Begun)
+    )
+    return f"step {step}" if (step := next(steps, None)) is not None else "its beginning"
 
 
 async def _outside_task(function: Callable[[], T]) -> T:

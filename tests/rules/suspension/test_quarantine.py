@@ -100,6 +100,8 @@ async def test_an_activity_that_kills_its_process_is_tried_a_set_number_of_times
         execution = await env.store.inner.read(id)
         assert execution.cause is not None
         assert execution.cause.type == "Quarantined"
+        last = "its beginning" if one is quarantine_first else "step quarantine_bomb"
+        assert f"its driver dies each time, in what follows {last}." in execution.cause.message
         assert execution.suspended
         assert (execution.worker, execution.due_at) == (None, None)
         listed = await env.client.list(Filter(suspended_with_cause=True))
