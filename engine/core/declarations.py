@@ -16,6 +16,7 @@ from engine.core.loop import DurableLoop
 from engine.core.options import Options
 from engine.core.places import declared_at
 from engine.core.retry import NEVER, Retry
+from engine.core.typed_values import TypedValues
 from engine.ground import tokens
 from engine.ground.errors import EncodingError, InvalidInput
 from engine.ground.names import checked_name, is_execution_id, is_workflow_name
@@ -182,12 +183,14 @@ class SyncActivity(Activity[P, R]):
     function: Callable[P, R]
 
 
-class Deferred(Generic[R]):
+class Deferred(TypedValues, Generic[R]):
     """A value that comes from outside. A workflow may await it any number of times: `decision = await approval`.
 
     A deferred is resolved once for each execution. The first value wins, whether it comes before or after the workflow
     begins to wait. `name` is unique in an app. `type` is the type of the value.
     """
+
+    VALUE = "the value of deferred"
 
     @overload
     def __init__(self: Deferred[Any], name: str) -> None: ...
@@ -196,7 +199,7 @@ class Deferred(Generic[R]):
     def __init__(self, name: str, type: Any = Any) -> None:
         self.name = checked_name(name, "deferred")
         self.type = type
-        self.codec = Codec(type, f"the value of deferred {name}")
+        _ = self.codec
         self.place = declared_at()
 
     def __getitem__(self, key: object) -> Deferred[R]:
@@ -237,13 +240,15 @@ class Deferred(Generic[R]):
         return f"<deferred {self.name}>"
 
 
-class Channel(Generic[R]):
+class Channel(TypedValues, Generic[R]):
     """Many values from outside under one name. They arrive in order, and each is received once.
 
         async for event in events: ...          # or: event = await events.receive()
 
     `name` is unique in an app. `type` is the type of the values.
     """
+
+    VALUE = "a value of channel"
 
     @overload
     def __init__(self: Channel[Any], name: str) -> None: ...
@@ -252,7 +257,7 @@ class Channel(Generic[R]):
     def __init__(self, name: str, type: Any = Any) -> None:
         self.name = checked_name(name, "channel")
         self.type = type
-        self.codec = Codec(type, f"a value of channel {name}")
+        _ = self.codec
         self.place = declared_at()
 
     async def receive(self) -> R:

@@ -202,6 +202,8 @@ def _check_annotations(value: Any) -> None:
                 _ = value.signature
             case Workflow():
                 _ = value.payload, value.result
+            case Deferred() | Channel():
+                _ = value.codec
             case type() if issubclass(value, Failure):
                 check_fields(value)
     except Exception as error:
