@@ -99,7 +99,7 @@ class Requests:
             run_id=new_run_id(),
             logic_flags=CURRENT,
             payload=None if large else text,
-            tags=dict(workflow.options.tags),
+            tags=workflow.tags_of(value),
             retention_seconds=workflow.options.retention_seconds(self._settings.retention),
             traceparent=telemetry.traceparent(),
             due_at=now + self._settings.sweep_new_after,

@@ -9,14 +9,14 @@ import random
 import sys
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 from engine.core.activity_info import ActivityInfo, current_info
 from engine.core.context import Context
 from engine.core.declarations import MISSING, Activity, KeyFunction, SyncActivity, Workflow, current_context
-from engine.core.options import DEFAULT_PARALLEL, Options
+from engine.core.options import DEFAULT_PARALLEL, Options, Tags
 from engine.core.retry import Retry
 from engine.values.outcome import Outcome
 
@@ -106,7 +106,7 @@ class _WorkflowWords:
         version: str = "1",
         idempotency_key: KeyFunction | None = None,
         max_parallel: int = DEFAULT_PARALLEL,
-        tags: Mapping[str, str] | None = None,
+        tags: Tags | None = None,
         suspend_on_failure: bool = False,
         time_limit: timedelta | None = None,
         retention: timedelta | None = None,
@@ -120,7 +120,7 @@ class _WorkflowWords:
         version: str = "1",
         idempotency_key: KeyFunction | None = None,
         max_parallel: int = DEFAULT_PARALLEL,
-        tags: Mapping[str, str] | None = None,
+        tags: Tags | None = None,
         suspend_on_failure: bool = False,
         time_limit: timedelta | None = None,
         retention: timedelta | None = None,
@@ -131,7 +131,8 @@ class _WorkflowWords:
         version: an execution continues with the version that started it. Register both versions while both are needed.
         idempotency_key: a function that makes a key of the payload. Starting twice with one key is starting once.
         max_parallel: how many activities of one execution run at a time.
-        tags: texts by name, shown with each execution.
+        tags: texts by name, shown with each execution, and filtered by in lists; or a function that makes them of the
+            payload at the start. At most 20, of 256 characters each.
         suspend_on_failure: whether an activity that fails for good, or a mistake of the workflow's own code
             (TypeError), suspends the execution. `resume` then runs it again.
         time_limit: after this time an execution is cancelled, compensated and failed with a TimeoutError.

@@ -149,8 +149,8 @@ class Context:
         if child in (self.execution_id, *self._ancestors):
             raise ValueError(f"workflow {workflow.name} can't wait for itself or for its own ancestor {child}")
         fingerprint = digest([child, workflow.payload.canonical(value) if workflow.takes_payload else None])
-        future = self.loop.create_future()
-        step = ChildStep("child", id, fingerprint, workflow, text, child, waits, abandon, key is None, future)
+        future, is_own, tags = self.loop.create_future(), key is None, workflow.tags_of(value)
+        step = ChildStep("child", id, fingerprint, workflow, text, child, waits, abandon, is_own, future, tags)
         if not self.loop.is_closed():
             self.steps.open(step)
         try:

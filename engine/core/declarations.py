@@ -13,7 +13,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from engine.core.loop import DurableLoop
-from engine.core.options import Options
+from engine.core.options import Options, checked_tags
 from engine.core.places import declared_at
 from engine.core.retry import NEVER, Retry
 from engine.core.typed_values import TypedValues
@@ -404,6 +404,17 @@ class Workflow(Generic[P, R]):
         if not isinstance(key, str) or not key:
             raise InvalidInput(f"the idempotency key of workflow {self.name} is text and not empty, not {key!r}")
         return key
+
+    def tags_of(self, payload: Any) -> dict[str, str]:
+        """The tags of an execution with this payload. Raises InvalidInput if the workflow can't make them."""
+        tags = self.options.tags
+        if not callable(tags):
+            return dict(tags)
+        make = cast(Callable[..., object], tags)
+        try:
+            return checked_tags(make(payload) if self.takes_payload else make())
+        except Exception as error:
+            raise InvalidInput(f"workflow {self.name} can't make its tags of the payload: {error!r}") from error
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         run = current_context()

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from engine.ground.settings import MIN_RETENTION
 
 DEFAULT_PARALLEL = 64
 """Activities of one execution that run at a time, unless its workflow says otherwise."""
+
+
+Tags = Mapping[str, str] | Callable[[Any], Mapping[str, str]] | Callable[[], Mapping[str, str]]
+"""Texts by name, or what makes them of the payload, or of nothing for a workflow without a payload."""
+MAX_TAGS = 20
+"""Tags of one execution."""
+MAX_TAG = 256
+"""Characters of a tag's name, and of its text."""
+
+
+def checked_tags(tags: object) -> dict[str, str]:
+    """A copy of these tags. Raises TypeError for what isn't texts by name, ValueError for too many or too long ones."""
+    if not isinstance(tags, Mapping):
+        raise TypeError(f"tags are texts by name, as in {{'team': 'post'}}, not {tags!r}")
+    for name, text in tags.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise TypeError(f"tags are texts by name, not {name!r}: {text!r}")
+        if not 0 < len(name) <= MAX_TAG or len(text) > MAX_TAG:
+            raise ValueError(f"a tag's name has 1 to {MAX_TAG} characters, and its text up to {MAX_TAG}: {name[:50]!r}")
+        if any(one != one.encode("utf-8", "replace").decode() for one in (name, text)):
+            raise ValueError(f"tag {name[:50]!r} holds half a character")
+    if len(tags) > MAX_TAGS:
+        raise ValueError(f"an execution has at most {MAX_TAGS} tags, not {len(tags)}")
+    return dict(tags)
 
 
 @dataclass(frozen=True)
@@ -22,10 +47,11 @@ class Options:
     time_limit: after this time the execution is cancelled, compensated and failed.
     retention: how long a finished execution is kept, at least a minute. Zero: for ever. None: as the settings say.
         During this time, another start finds the execution instead of running it again.
+    tags: texts by name, or a function that makes them of the payload: at most MAX_TAGS, of MAX_TAG characters each.
     """
 
     max_parallel: int = DEFAULT_PARALLEL
-    tags: Mapping[str, str] = field(default_factory=dict)
+    tags: Tags = field(default_factory=dict)
     suspend_on_failure: bool = False
     time_limit: timedelta | None = None
     retention: timedelta | None = None
@@ -46,11 +72,8 @@ class Options:
             raise ValueError(f"max_parallel is a number of at least 1, not {self.max_parallel!r}")
         if not isinstance(self.suspend_on_failure, bool):
             raise TypeError(f"suspend_on_failure is True or False, not {self.suspend_on_failure!r}")
-        if not isinstance(self.tags, Mapping):
-            raise TypeError(f"tags are texts by name, as in {{'team': 'post'}}, not {self.tags!r}")
-        if not all(isinstance(text, str) for tag in self.tags.items() for text in tag):
-            raise TypeError(f"tags are texts by name, not {dict(self.tags)!r}")
-        object.__setattr__(self, "tags", dict(self.tags))  # a copy, because the author's mapping may change
+        if not callable(self.tags):
+            object.__setattr__(self, "tags", checked_tags(self.tags))
 
     def retention_seconds(self, default: timedelta) -> float | None:
         """How long a finished execution is kept, in seconds. None: for ever. `default` applies if the author set

@@ -93,6 +93,7 @@ class ChildStep(Step):
     abandon: bool
     is_own: bool
     future: DurableFuture
+    tags: Mapping[str, str]
     begun: bool = False
 
     @property

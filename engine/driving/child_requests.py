@@ -47,7 +47,7 @@ def new_execution(
         parents=(Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id),) if step.waits else (),
         creator=parent.execution_id,
         ancestors=(*(parent.ancestors if step.waits else ()), parent.execution_id),
-        tags=dict(options.tags),
+        tags=dict(step.tags),
         retention_seconds=options.retention_seconds(settings.retention),
         traceparent=telemetry.traceparent(),
         due_at=now + settings.sweep_new_after,

@@ -125,6 +125,18 @@ async def evolves(order: Order) -> Receipt:
     return await charge(order)
 
 
+@workflow(tags=lambda order: {"customer": order.id})
+async def is_tagged(order: Order) -> None: ...
+
+
+@workflow(tags=lambda: {"team": "post"})
+async def is_tagged_too() -> None: ...
+
+
+workflow(tags=5)  # type: ignore[call-overload]
+workflow(tags={"team": 5})  # type: ignore[dict-item]
+
+
 @workflow
 async def speaks_to_others(order: Order) -> None:
     other = fulfil.handle(key=order.id)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from engine import Deferred, Workflow, activity, compensate, workflow
+from engine import Deferred, InvalidInput, Workflow, activity, compensate, workflow
+from engine.boundary.filters import parse
 from engine.boundary.http import describe
 from engine.core.options import DEFAULT_PARALLEL
 from engine.ground.clock import FAR_FUTURE
@@ -201,6 +202,45 @@ async def test_tags_are_on_the_execution_its_children_and_in_lists() -> None:
         assert [describe(await env.status(e.execution_id))["tags"] for e in listed] == [tags, tags]
         (parent,) = await executions(env, starts_tagged)
         assert "tags" not in describe(await env.status(parent.execution_id))
+
+
+@workflow(tags=lambda order: order)
+async def is_tagged_by_its_payload(order: dict[str, Any]) -> str:
+    return await do("tagged")
+
+
+@workflow(tags=lambda: {"team": "post"})
+async def starts_one_tagged_by_its_payload() -> str:
+    try:
+        await is_tagged_by_its_payload({"size": 3})
+    except InvalidInput as error:
+        await do(str(error)[:80])
+    return await is_tagged_by_its_payload({"customer": "ada"})
+
+
+async def test_tags_are_made_of_the_payload_at_the_start_also_for_a_child() -> None:
+    """What can't be a tag is refused before anything is stored: to the client, and to the parent's code."""
+    async with Environment([is_tagged_by_its_payload, starts_one_tagged_by_its_payload]) as env:
+        assert (await env.run(is_tagged_by_its_payload, {"customer": "eve"})).tags == {"customer": "eve"}
+        parent = await env.run(starts_one_tagged_by_its_payload)
+        assert (parent.value(), parent.tags) == ("tagged", {"team": "post"})
+        found = parse("tag.customer:ada", env.clock.now()).filter
+        assert [one.tags for one in (await env.client.list(found)).executions] == [{"customer": "ada"}]
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [{"size": 3}, {"": "x"}, {"a": "x" * 257}, {"a" * 257: "x"}, {str(n): "" for n in range(21)}, {"a": "\ud800"}],
+)
+async def test_tags_that_cannot_be_stored_refuse_the_start(tags: dict[str, Any]) -> None:
+    """Static ones are refused where they are declared."""
+    broken: Any = workflow(name="options.broken_tags", tags=lambda: tags)(starts_one_tagged_by_its_payload.function)
+    async with Environment([broken, is_tagged_by_its_payload]) as env:
+        with pytest.raises(InvalidInput, match=r"can't make its tags .*(tag|half)"):
+            await env.start(broken)
+        assert env.store.count("create") == 0
+    with pytest.raises((TypeError, ValueError)):
+        workflow(tags=tags)(starts_one_tagged_by_its_payload.function)
 
 
 async def test_the_longest_durations_overflow_nothing() -> None:
