@@ -23,6 +23,7 @@ from engine.testing.clock import ManualClock
 from engine.testing.process import Fate, Process
 from engine.testing.replayer import export, replay
 from engine.testing.stage import Script, Stage, check_step, every_call
+from engine.testing.stand_ins import StagedRegistry
 from engine.values.events import AttemptFailed, Begun, Event, StepResolved
 
 R = TypeVar("R")
@@ -44,6 +45,8 @@ class Environment:
             assert status.value() == ...
 
     activities: functions that run in place of activities, by their names.
+    children: functions that run in place of workflows, by their names. Each takes the payload, async or not, and is the
+        code of a workflow. The workflow that it stands in for need not be among `workflows`.
     evict: let go after every activity, so that each step is replayed by a driver that knows nothing.
     patience: how long an attempt with a `timeout=` may run in real time. One that runs longer is taken for one that
         hangs: the clock moves to the end of its timeout.
@@ -62,6 +65,7 @@ class Environment:
         settings: Settings = TEST_SETTINGS,
         *,
         activities: Mapping[str, Callable[..., Any]] | None = None,
+        children: Mapping[str, Callable[..., Any]] | None = None,
         declares: Sequence[Declaration] = (),
         evict: bool = False,
         patience: timedelta = timedelta(seconds=1),
@@ -72,7 +76,8 @@ class Environment:
         self.clock = ManualClock()
         self.settings = settings
         self.store = WatchedStore(store or SqliteStore(":memory:"))
-        self.registry = Registry(workflows, declares)
+        self._stand_ins = children or {}
+        self.registry: Registry = StagedRegistry(workflows, declares, self._stand_ins)
         self._script = Script(activities or {}, self.registry.activity_names(), evict)
         self._replays = replays
         self._patience = patience
@@ -100,8 +105,8 @@ class Environment:
         return worker
 
     def deploy(self, workflows: Sequence[Workflow[Any, Any]], declares: Sequence[Declaration] = ()) -> None:
-        """Replace the code, as a deployment does, with a worker of its own."""
-        self.registry = Registry(workflows, declares)
+        """Replace the code, as a deployment does, with a worker of its own. What stands in stays."""
+        self.registry = StagedRegistry(workflows, declares, self._stand_ins)
         self.worker = self.new_worker()
         self._others = [self.new_worker() for _ in self._others]
 
