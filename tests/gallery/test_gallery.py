@@ -19,9 +19,11 @@ from engine.testing import Environment
 from workflows.gallery.approval_chain import Answer, Purchase, answer, approve_purchase
 from workflows.gallery.backup import back_up
 from workflows.gallery.booking import SoldOut, Trip, book_trip
+from workflows.gallery.counter import Change, Counter, add, changes, count
 from workflows.gallery.downloads import Unavailable, fetch_file
 from workflows.gallery.interpreter import Block, interpret
 from workflows.gallery.monitor import Job, watch_job
+from workflows.gallery.mutex import Lock, Page, Request, keep_lock, print_page, requests
 from workflows.gallery.nightly import bill_customer, bill_everybody
 from workflows.gallery.sliding_window import Batch, convert_all, convert_record
 from workflows.gallery.sms_code import Check, attempts, verify_phone
@@ -192,3 +194,61 @@ def _nothing(*_: object) -> None:
 
 def _fail(mirror: str, file: str) -> str:
     raise ConnectionError(f"{mirror} is down")
+
+
+class Printer:
+    """How many pages were printed at a time, and in which order."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+        self.pages: list[str] = []
+
+    async def print(self, page: Page) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        self.pages.append(page.text)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        self.now -= 1
+
+
+@pytest.mark.parametrize("room", [1, 2])
+async def test_mutex_lets_so_many_in_at_a_time_also_over_its_restarts(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workflows.gallery.mutex.REQUESTS_PER_RUN", 3)
+    printer = Printer()
+    async with Environment([keep_lock, print_page], activities={"print_it": printer.print}, workers=3) as env:
+        await env.start(keep_lock, Lock(name="p", room=room))
+        pages = [await env.start(print_page, Page(text=str(number), printer="p")) for number in range(7)]
+        for page in pages:
+            assert (await env.finish(page)).outcome == "completed"
+        assert sorted(printer.pages) == [str(number) for number in range(7)]
+        assert printer.most == room
+
+
+async def test_mutex_is_free_again_when_its_holder_or_one_that_waits_is_interrupted() -> None:
+    async with Environment([keep_lock, print_page], activities={"print_it": Said()}) as env:
+        lock = await env.start(keep_lock, Lock(name="p", holders=["0" * 32]))
+        waits = await env.start(print_page, Page(text="waits", printer="p"))
+        follows = await env.start(print_page, Page(text="follows", printer="p"))
+        await env.settle()
+        await env.client.interrupt(waits)
+        assert (await env.finish(waits)).outcome == "interrupted"
+        await env.client.send(lock, requests, Request(by="0" * 32, wants=False))
+        assert (await env.finish(follows)).outcome == "completed"
+        assert env.ran() == ["print_it"]
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_counter_adds_up_each_change_once_over_many_runs(dies: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workflows.gallery.counter.CHANGES_PER_RUN", 2)
+    async with Environment([count, add]) as env:
+        counter = await env.start(count, Counter(name="visits"))
+        for _ in range(5):
+            await env.client.send(counter, changes, Change(add=1))
+            if dies:
+                await env.crash()
+            await env.settle()
+        assert (await env.run(add, {"visits": 10})).value() == {"visits": 15}
+        assert (await env.run(add, {"others": 3})).value() == {"others": 3}
