@@ -254,6 +254,26 @@ async def test_a_child_with_a_key_is_nobody_s_to_end() -> None:
         await late.die(id)
 
 
+async def test_a_child_with_a_key_that_a_frozen_driver_creates_late_runs() -> None:
+    """A limit that the guide names: it can't be told from one that somebody started by that key. It can be ended."""
+    async with Environment(ALL) as env:
+        id = (await env.start(drops_common_times_out)).execution_id
+        late = Process(env)
+        late.store.before = freezer = Standstill("create")
+        driving = await late.drive(id)
+        await freezer.frozen.wait()
+        env.clock.advance(LATE)
+        await env.worker.sweep()
+        assert (await env.status(id)).value() == "late"
+        freezer.thaw.set()
+        await driving
+        await env.settle()
+        child = await the_child(env, drops_common)
+        assert (child.status, child.interrupted, child.creator) == ("running", False, id)
+        await env.client.interrupt(child.execution_id)
+        assert (await env.finish(child.execution_id)).outcome == "interrupted"
+
+
 async def test_a_child_that_another_step_waits_for_is_not_interrupted() -> None:
     """Two steps wait for one child; one of them times out."""
     async with Environment(ALL) as env:
