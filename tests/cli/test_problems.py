@@ -122,7 +122,7 @@ def test_a_redirect_is_not_followed() -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         address = Address.of(f"http://127.0.0.1:{server.server_port}", {"ENGINE_KEY": KEY})
         with Api(address) as api, pytest.raises(Refused, match="answered 302, and not as this API does"):
             api.get("health")
