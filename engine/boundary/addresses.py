@@ -1,10 +1,10 @@
 """The public address of the API, for `Location`, links and token URLs.
 
 Rules:
-1. `ENGINE_PUBLIC_URL`, where it is set, is the address, whatever a request says.
-2. Otherwise it is the address of the request. Headers in which a proxy tells what its caller asked for count only if
-   `ENGINE_TRUST_FORWARDED` says so: anybody may send them.
-3. Of a forwarded header with several values the first counts. One that makes no sense is passed over.
+1. If `ENGINE_PUBLIC_URL` is set, it is the address, whatever a request says.
+2. Otherwise the address comes from the request. Forwarded headers, in which a proxy names the address that its caller
+   used, count only with `ENGINE_TRUST_FORWARDED`, because anybody may send them.
+3. If a forwarded header has several values, the first one counts. A malformed value is ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _USUAL_PORTS = {"http": "80", "https": "443"}
 
 
 def api_address(request: Request, settings: Settings) -> str:
-    """The address that all routes begin with, as callers reach it. No slash at its end."""
+    """The address at which callers reach the routes, without a slash at its end."""
     if settings.public_url:
         return settings.public_url
     asked = urlsplit(request.url)

@@ -1,6 +1,6 @@
-"""Requests and answers of the HTTP face: problems as people read them, and executions and errors as JSON.
+"""Requests and answers of the HTTP API: problems for people, and executions and errors as JSON.
 
-Errors are problem details (RFC 9457): `title` and `detail` for people, `fields` where the input is at fault.
+Errors are problem details (RFC 9457), with `title` and `detail` for people, and `fields` for wrong input.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = logging.getLogger("engine")
 
 @dataclass(frozen=True)
 class Request:
-    """A request: `url` as the caller sees it, `headers` with lower-case names."""
+    """A request. `url` is the address as the caller sees it. `headers` have lower-case names."""
 
     url: str
     body: bytes = b""
@@ -54,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """An answer: `body` is JSON text."""
+    """An answer. `body` is its text, mostly JSON."""
 
     status: int
     body: str
@@ -62,7 +62,7 @@ class Response:
 
 
 class Problem(Exception):
-    """A request that is refused, with the status and the problem details of the answer. `more` are further fields."""
+    """Refuses a request, with the status and the problem details of the answer. `more` are further fields."""
 
     def __init__(self, status: int, title: str, detail: str, **more: Any) -> None:
         super().__init__(detail)
@@ -70,7 +70,7 @@ class Problem(Exception):
 
 
 async def answered(work: Callable[[], Awaitable[Response]]) -> Response:
-    """The answer that `work` makes, or the problem that stands for the error that it raises."""
+    """The answer of `work`, or the problem details for the error that `work` raises."""
     try:
         return await work()
     except Problem as error:
@@ -152,12 +152,12 @@ def _result(status: Status, registry: Registry | None) -> Any:
 
 
 def describe_error(error: ErrorRecord | None) -> dict[str, Any] | None:
-    """An error as the outside sees it: without its traceback."""
+    """An error as callers see it: without its traceback."""
     return None if error is None else ErrorShape.of(error).to_json()
 
 
 def check_query(request: Request, known: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse parameters that are not `known`, and values that are not among those given for them. Raises Problem."""
+    """Refuse query parameters that are not `known`, and values that aren't listed for them. Raises Problem."""
     query = request.query
     for name, values in known.items():
         if values and query.get(name, values[0]) not in values:
@@ -170,7 +170,7 @@ def check_query(request: Request, known: Mapping[str, tuple[str, ...]]) -> None:
 
 
 def numbered(request: Request, name: str, usual: int, most: int) -> int:
-    """A whole number from 1 to `most` in the query; `usual` if there is none. Raises Problem."""
+    """The whole number of a query parameter, from 1 to `most`. `usual` if the query lacks it. Raises Problem."""
     text = request.query.get(name, str(usual))
     if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= most:
         raise invalid(f"{name} is a number from 1 to {most}, not {text[:20]!r}")
@@ -178,7 +178,7 @@ def numbered(request: Request, name: str, usual: int, most: int) -> int:
 
 
 def continued(request: Request) -> int:
-    """Where the answer before ended, as its continuation says. Raises Problem."""
+    """Where the answer before ended, from its continuation. Raises Problem."""
     text = request.query.get("continuation", "0")
     if not re.fullmatch("[0-9]{1,9}", text):
         raise invalid("the continuation is not from an answer before")
@@ -191,7 +191,7 @@ def etag_of(body: str) -> str:
 
 
 def unchanged(request: Request, response: Response) -> Response:
-    """The answer to a GET, with its ETag; 304 without a body if the caller has that version already."""
+    """The answer to a GET, with its ETag. 304 without a body if the caller already has this version."""
     if response.status != 200:
         return response
     etag = response.headers.get("ETag") or etag_of(response.body)

@@ -54,9 +54,9 @@ class TakesPayload(Protocol[P_contra, R_co]):
 
 
 class Client:
-    """Starts executions and speaks to them. Several may be used at once, in any process.
+    """Starts and controls executions. Any number of clients may be used at once, in any process.
 
-    A method that takes an `execution` takes a handle of it, or its id.
+    A method that takes an `execution` takes its handle or its id.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Client:
     @overload
     async def start(self, workflow: str, payload: Any = ..., *, key: str | None = None) -> Handle[Any]: ...
     async def start(self, workflow: Any, payload: Any = MISSING, *, key: str | None = None) -> Handle[Any]:
-        """Start a workflow, once for each idempotency key: the key given, or else the workflow's own.
+        """Start a workflow, once for each idempotency key. `key` overrides the workflow's own key.
 
-        Starting again with the same payload returns the execution that there is, running or ended. Raises
-        AlreadyStarted for another payload, UnknownWorkflow, InvalidInput, and EncodingError or TooLarge for a payload
-        that can't be stored.
+        Starting again with the same payload returns the existing execution, running or ended. Raises AlreadyStarted for
+        another payload, UnknownWorkflow, InvalidInput, and EncodingError or TooLarge for a payload that can't be
+        stored.
         """
         found = self._find(workflow)
         return Handle(self, found, (await self._start(found, payload, key)).execution_id)
@@ -109,10 +109,10 @@ class Client:
         key: str | None = None,
         timeout: float | timedelta | None = None,
     ) -> Any:
-        """Start a workflow, drive it in this process, and return what the workflow returns.
+        """Start a workflow, drive it in this process, and return its result.
 
-        After `timeout` (seconds, or a timedelta) the execution goes on without its caller. Raises as `start` does, and
-        then as `Handle.result` does; RuntimeError for a client without a worker.
+        After `timeout` (seconds, or a timedelta) this call raises TimeoutError, and the execution goes on. Raises as
+        `start` and `Handle.result` do, and RuntimeError for a client without a worker.
         """
         found = self._find(workflow)
         execution = await self._start(found, payload, key)
@@ -128,7 +128,7 @@ class Client:
     @overload
     def handle(self, workflow: str, *, key: str) -> Handle[Any]: ...
     def handle(self, workflow: Any, execution_id: str | None = None, *, key: str | None = None) -> Handle[Any]:
-        """A handle of an execution that was started before, by its id or its idempotency key. Asks nothing of the
+        """A handle of an execution that was started before, by its id or its idempotency key. Sends no request to the
         store. Raises UnknownWorkflow."""
         found = self._find(workflow)
         if execution_id is not None and key is None:
@@ -138,8 +138,8 @@ class Client:
         raise TypeError("a handle takes the execution's id or its idempotency key: one of the two")
 
     async def start_json(self, name: str, text: str, *, key: str | None = None, drive: bool = False) -> Status:
-        """As `start`, with a payload of JSON text from outside. `drive`: in this process. Raises UnknownWorkflow,
-        InvalidInput, AlreadyStarted."""
+        """As `start`, with a payload of JSON text from outside. `drive`: whether to drive it in this process. Raises
+        UnknownWorkflow, InvalidInput, AlreadyStarted."""
         found = self._find(name)
         if not found.takes_payload:
             if text.strip() not in ("", "null"):
@@ -156,7 +156,7 @@ class Client:
         return await self._requests.status(execution)
 
     async def status(self, execution: str | Handle[Any]) -> Status:
-        """How an execution stands. Raises UnknownExecution."""
+        """The status of an execution. Raises UnknownExecution."""
         return await self._requests.poll(id_of(execution))
 
     async def read(self, execution: str | Handle[Any]) -> Execution:
@@ -164,8 +164,8 @@ class Client:
         return await self._requests.read(id_of(execution))
 
     async def wait(self, execution: str | Handle[Any], timeout: float | timedelta | None = None) -> Status:
-        """The status of an execution once it has ended, or as it stands after `timeout` (seconds, or a timedelta), or
-        when this process is about to be closed. Raises UnknownExecution."""
+        """Wait until an execution has ended, for `timeout` at most (seconds, or a timedelta), and until this process is
+        about to close. Returns the execution's status then. Raises UnknownExecution."""
         execution_id = id_of(execution)
         deadline = self._clock.now() + _duration(timeout)
         status, pause = await self.status(execution_id), FIRST_POLL
@@ -178,12 +178,12 @@ class Client:
             pause = min(pause * 2, LAST_POLL)
             status = await self.status(execution_id)
             if self._worker is not None and self._worker.is_draining:
-                break  # nobody here will bring it to its end
+                break  # this process no longer drives it
         return status
 
     async def drive(self, execution: str | Handle[Any]) -> None:
-        """Drive an execution in this process, until it ends, waits or is driven elsewhere. Raises UnknownExecution,
-        and RuntimeError for a client without a worker."""
+        """Drive an execution in this process until it ends, is suspended, or belongs to another driver. Raises
+        UnknownExecution, and RuntimeError for a client without a worker."""
         if self._worker is None:
             raise RuntimeError("this client has no worker to drive with")
         await self._worker.drive(await self._requests.read(id_of(execution)))
@@ -195,7 +195,7 @@ class Client:
     @overload
     async def resolve(self, execution: str | Handle[Any], deferred: str, value: Any = None) -> Status: ...
     async def resolve(self, execution: str | Handle[Any], deferred: Any, value: Any = None) -> Status:
-        """Resolve a deferred with a value. The first value wins: the same value again is a success. Raises
+        """Resolve a deferred with a value. The first value wins. The same value again is a success. Raises
         UnknownExecution, UnknownDeferred, InvalidInput, EncodingError, AlreadyResolved, AlreadyEnded."""
         found = self._find_deferred(deferred)
         text, _ = found.codec.round_trip(value)

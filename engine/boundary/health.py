@@ -1,4 +1,4 @@
-"""How the app stands: is the store there, is anything late, does anything wait for a person?"""
+"""The health of the app: does the store answer, is anything late, does anything wait for a person?"""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from engine.ground.clock import Clock
 from engine.store.base import Filter, Store
 
 LATE = timedelta(minutes=2)
-"""Sweeps come every ten seconds: what has been due for that long, nobody drives."""
+"""Sweeps come every ten seconds. So nobody drives an execution that has been due for this long."""
 MOST = 100
-"""Executions that each request looks at: those that are due for longest, and the newest that are stuck."""
+"""The most executions of each request: those that have been due for longest, or the newest."""
 
 
 @dataclass(frozen=True)
 class Health:
     """What is late, and what waits for a person.
 
-    overdue: how long the execution that is due for longest has waited.
-    stuck: how many executions are suspended with a cause, by its type (`Quarantined`, …), of the newest MOST.
-    left_alone: how many of the MOST that are due for longest this app can't drive, by workflow and version.
-    unreadable: executions whose exec document can't be read, by id, each with what is wrong: of those that are due, and
-        of the newest MOST.
+    overdue: how long the longest overdue execution has waited.
+    stuck: how many executions are suspended with a cause, by the cause's type (`Quarantined`, …). Only the newest MOST
+        count.
+    left_alone: how many executions this app can't drive, by workflow and version. Only the MOST that have been due for
+        longest count.
+    unreadable: executions whose exec document can't be read, by id, each with its problem. They are found among those
+        that are due, and among the newest MOST.
     """
 
     overdue: timedelta
@@ -36,12 +38,12 @@ class Health:
 
     @property
     def is_well(self) -> bool:
-        """Whether nobody has to do anything."""
+        """Whether nothing is late and nothing waits for a person."""
         return self.overdue < LATE and not self.stuck and not self.left_alone and not self.unreadable
 
 
 async def look(store: Store, registry: Registry, clock: Clock) -> Health:
-    """Ask the store, in three requests. Raises StoreError if it isn't there."""
+    """Ask the store, in three requests. Raises StoreError if the store can't be reached."""
     now = clock.now()
     due = await store.due(now, MOST)
     stuck = await store.list(Filter(suspended_with_cause=True), MOST)

@@ -1,4 +1,4 @@
-"""The routes that tell what an execution did and waits for: its history, its steps, its family."""
+"""The routes that show what an execution did and waits for: its history, its steps, its family."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from engine.values.codec import Codec
 from engine.values.events import AttemptFailed, Event, Patched, StepHeld, StepResolved, Takeover
 
 MAX_PAGE = 10_000
-"""Events or steps in one answer."""
+"""The most events or steps in one answer."""
 MAX_CHILDREN = 100
-"""Children whose state is looked up for one answer."""
+"""The most children whose state is read for one answer."""
 
 _VALUES = {"short": MAX_SHORT, "brief": MAX_BRIEF, "full": inf}
-"""What `?values=` may be, and the characters of a value that stands in a list."""
+"""The choices of `?values=`, each with the most characters of a value in a list."""
 
 
 async def history(runtime: Runtime, request: Request, execution_id: str) -> Response:
-    """GET executions/{id}/history: the events in order, the oldest first. `?limit=` and `?continuation=` page;
-    `?values=full` shows large values whole, `brief` leaves out more of them."""
+    """GET executions/{id}/history: the events, the oldest first. `?limit=` and `?continuation=` page. `?values=full`
+    shows large values whole, and `?values=brief` leaves out more of them."""
 
     async def work() -> Response:
         check_query(request, {"values": tuple(_VALUES), "limit": (), "continuation": ()})
@@ -69,8 +69,8 @@ async def history(runtime: Runtime, request: Request, execution_id: str) -> Resp
 
 
 async def steps(runtime: Runtime, request: Request, execution_id: str) -> Response:
-    """GET executions/{id}/steps: what the code asked for, in order, each since when and from which line of its source.
-    `?state=open` shows what it waits for now. `?limit=` and `?continuation=` page."""
+    """GET executions/{id}/steps: the steps that the code asked for, in order, each with its time and its source lines.
+    `?state=open` shows only the steps that the code waits for now. `?limit=` and `?continuation=` page."""
 
     async def work() -> Response:
         check_query(request, {"state": ("all", "open"), "limit": (), "continuation": ()})
@@ -95,7 +95,7 @@ async def family(runtime: Runtime, request: Request, execution_id: str) -> Respo
 
 
 async def pending(runtime: Runtime, execution_id: str) -> dict[str, Any]:
-    """What an execution waits for now, as a poll with `?pending=true` shows it."""
+    """The fields that a poll with `?pending=true` adds: the steps that an execution waits for now."""
     seen = await _inspected(runtime, execution_id)
     shown = await describe_steps(runtime, seen, seen.open[:MAX_PAGE])
     described: dict[str, Any] = {"pending": [step.to_json() for step in shown]}
@@ -103,7 +103,7 @@ async def pending(runtime: Runtime, execution_id: str) -> dict[str, Any]:
 
 
 async def describe_steps(runtime: Runtime, seen: Inspection, asked: tuple[Asked, ...]) -> list[StepShape]:
-    """Steps as the outside sees them."""
+    """Steps as callers see them."""
     failures = {event.step: event for event in seen.events if isinstance(event, AttemptFailed | StepHeld)}
     waiting = [one.target for one in asked if isinstance(one.target, ChildStep)][:MAX_CHILDREN]
     children = {step.execution_id: await _child(runtime, step) for step in waiting}

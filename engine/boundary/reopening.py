@@ -1,12 +1,13 @@
-"""Reopening: an execution that failed or was interrupted runs again, under its id and with the code of today.
+"""Reopening: an execution that failed or was interrupted runs again, under its id and with today's code.
 
 Rules:
-1. What its own code saw stays: the history up to the end of the code, or to the interrupt. What compensations and
-   finalizers did after that is taken back from the history, and so is the activity that the execution failed with. That
+1. The history stays up to the end of the workflow's own code, or up to the interrupt. Later events, of compensations
+   and finalizers, no longer count. The event of the activity that failed the execution no longer counts either: that
    activity runs again, with all its attempts.
-2. Refused is an execution whose compensations have begun, because nothing does again what they undid; one for whose end
-   a parent waits or has waited; and one whose purge has begun.
-3. The history only grows: one chunk with a Reopened says what of it counts. It is written with the exec document.
+2. An execution is refused if its compensations have begun, because nothing would repeat what they undid. It is also
+   refused if a parent waits for its end or has waited, and if its purge has begun.
+3. The history only grows. A chunk with a Reopened event says which events count. This chunk is written in one
+   transaction with the exec document.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from engine.values.events import Event, Reopened, StepResolved, effective
 
 
 async def reopen(store: Store, clock: Clock, execution: Execution) -> Execution:
-    """Let it run again. Raises NotReopened, UnreadableExecution, and Conflict, Taken or Missing if it has changed."""
+    """Let an execution run again. Raises NotReopened, UnreadableExecution, and Conflict, Taken or Missing if the
+    execution has changed."""
     _check(execution)
     start = execution.history_start
     loaded = await store.load(execution.execution_id, start)
@@ -60,7 +62,7 @@ def _check(execution: Execution) -> None:
 
 
 def _kept(events: Sequence[Event], execution: Execution) -> int:
-    """How many events count: those that the code saw before its end, but for the activity that it failed with."""
+    """How many events count: those before the end of the code, or before the end of the activity that failed it."""
     own = execution.ended_at or 0
     if execution.outcome == "interrupted":
         return own

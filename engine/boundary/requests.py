@@ -1,9 +1,9 @@
-"""What the client asks of the store: each request from outside, with the answers that races and lost replies can give.
+"""The requests of the client to the store, and how each handles races and lost answers.
 
 Rules:
-1. Each request may be sent again: a second one finds what the first one did, and says so.
-2. What the store raises becomes an error for people here. Only StoreError for a store that can't be reached passes.
-3. A worker in this process hears at once of every change that concerns it.
+1. Each request may be sent again. The second one finds the effect of the first one, and reports it.
+2. Errors of the store become errors for people here. Only the StoreError of a store that can't be reached passes.
+3. A worker in this process is told at once of every change to an execution that it drives.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Requests:
         return await messages.read(self._store, execution_id)
 
     async def poll(self, execution_id: str) -> Status:
-        """How an execution stands. Raises UnknownExecution."""
+        """The status of an execution. Raises UnknownExecution."""
         return await self.status(await self.read(execution_id))
 
     async def status(self, execution: Execution) -> Status:
@@ -79,12 +79,13 @@ class Requests:
         return self.describe(execution, result)
 
     def describe(self, execution: Execution, result: str | None) -> Status:
-        """The status of a stored execution whose result is known. It says if this app leaves the execution alone."""
+        """The status of a stored execution whose result is known. It also says why this app leaves the execution alone,
+        if it does."""
         return Status.of(execution, result, why_left_alone(execution, self._registry))
 
     async def start(self, workflow: Workflow[Any, Any], value: Any, text: str, key: str | None) -> Execution:
-        """Start an execution, or return the one that the idempotency key began before. Raises AlreadyStarted if that
-        one has another payload."""
+        """Start an execution, or return the one that was started before with this idempotency key. Raises
+        AlreadyStarted if that one has another payload."""
         if key is None:
             key = workflow.key_of(value)
         elif not isinstance(key, str) or not key:
@@ -111,7 +112,7 @@ class Requests:
             try:
                 return await self._store.create(execution, input)
             except Taken:
-                with contextlib.suppress(UnknownExecution):  # purged since: there is room for a fresh one
+                with contextlib.suppress(UnknownExecution):  # it was purged in the meantime: try again
                     first = await self.read(id)
                     await self._check_payload(workflow, first, text)
                     return first
@@ -129,7 +130,7 @@ class Requests:
             )
 
     async def _first_payload(self, execution: Execution) -> str | None:
-        """What an execution was started with; None if that isn't known any more."""
+        """The payload with which an execution was started. None if it isn't known any more."""
         if execution.restarts or execution.payload is not None:
             return None if execution.restarts else execution.payload
         for reads in range(MAX_READS):
@@ -149,15 +150,16 @@ class Requests:
     async def resolve(
         self, execution_id: str, deferred: Deferred[Any], text: str | None, error: ErrorRecord | None = None
     ) -> Status:
-        """Resolve a deferred with a value or an error; the first one wins."""
+        """Resolve a deferred with a value or an error. The first one wins."""
         _check_id(execution_id)
         execution = await messages.resolve(self._store, self._clock, execution_id, deferred, text, error)
         self._tell(execution)
         return await self.status(execution)
 
     async def interrupt(self, execution_id: str, reason: str | None, by: str | None = None) -> Status:
-        """Ask an execution to stop and clean up. Once accepted it ends as interrupted; the status tells (`interrupted`
-        is false if it had ended before). The first reason stays. Raises UnknownExecution, InvalidInput."""
+        """Ask an execution to stop and clean up. Once the interrupt is accepted, the execution ends as interrupted. If
+        it had ended before, `interrupted` is false in the status. The first reason stays. Raises UnknownExecution,
+        InvalidInput."""
         _check_id(execution_id)
         _check_reason(reason)
         execution = await messages.interrupt(self._store, self._clock, execution_id, reason, by)
@@ -205,9 +207,10 @@ class Requests:
                 return await self.status(reopened)
 
     async def purge(self, execution_id: str) -> None:
-        """Delete all that is stored of an execution that has ended. Raises UnknownExecution, and NotEnded while it
-        runs, owes its end to a parent, or ended so recently that a request to it whose answer was lost may be on its
-        way a second time: that would start it again, or reach the run that follows."""
+        """Delete all documents of an execution that has ended. Raises UnknownExecution. Raises NotEnded if the
+        execution runs, or owes its exit to a parent. Also raises NotEnded if the execution ended only a moment ago: a
+        request whose answer was lost may still be sent again, and would start the execution again or reach the next
+        run."""
         while True:
             execution = await self.read(execution_id)
             if not execution.is_complete or execution.owes:

@@ -1,7 +1,7 @@
-"""What answers look like in JSON: one model for each, which the API's description is made from as well.
+"""The JSON form of answers, with one model for each. The description of the API is made from the same models.
 
 Rules:
-1. Names are camelCase, and what is not there is left out.
+1. Names are camelCase, and absent values are left out.
 2. Values are plain JSON data, with fields under their aliases.
 """
 
@@ -71,23 +71,23 @@ class LineShape(Shape):
 
 
 class ValueShape(Shape):
-    """A value in a list of many: `value`, or its `size` if it is too large to stand there."""
+    """A value in a list of many: the `value` itself, or only its `size` if the value is too large."""
 
     value: Any = None
     size: int = Field(description="Characters of the value's JSON text.")
 
     @classmethod
     def of(cls, text: str, most: float = MAX_SHORT, codec: Codec | None = None) -> Self:
-        """The shape of stored text, whose type `codec` knows. It holds the value if that has `most` characters at
-        most."""
+        """The shape of stored text, whose type `codec` knows. It holds the value if the text has no more than `most`
+        characters."""
         if len(text) > most:
             return cls(size=len(text))
         return cls(value=plain_json(text) if codec is None else codec.shown(text), size=len(text))
 
 
 class ChildShape(Shape):
-    """A child, as its parent's step sees it. `status` is left out if the child is not there. `leftAlone`: why this app
-    doesn't drive it."""
+    """A child as its parent's step sees it. `status` is left out if the child doesn't exist. `leftAlone`: why this app
+    doesn't drive the child."""
 
     execution_id: str
     workflow: str
@@ -122,7 +122,7 @@ class StepShape(Shape):
 
 
 class StepsShape(Shape):
-    """Steps in the order in which the code asked for them. `problem`: why they may not be all."""
+    """Steps in the order in which the code asked for them. `problem`: why some steps may be missing."""
 
     execution_id: str
     steps: list[StepShape]
@@ -131,7 +131,7 @@ class StepsShape(Shape):
 
 
 class EventShape(Shape):
-    """An event of the history. Events of steps say since when the code waited, and from which line."""
+    """An event of the history. An event of a step says since when the code waited, and from which line."""
 
     number: int
     kind: str
@@ -176,7 +176,8 @@ class RelativeShape(Shape):
 
 
 class FamilyShape(Shape):
-    """The tree that an execution belongs to, from the first of its creators. `truncated`: there are more."""
+    """The tree that an execution belongs to, from the first of its creators. `truncated`: the tree has more
+    executions."""
 
     execution_id: str
     root: RelativeShape

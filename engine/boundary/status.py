@@ -1,4 +1,4 @@
-"""An execution as the outside sees it: flat, without the stored document, its lease or its etag."""
+"""An execution as callers see it: a flat view, without the stored document, its lease or its etag."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from engine.values.unseen import plain_json
 
 @dataclass(frozen=True)
 class Status:
-    """How an execution stands.
+    """The state of an execution.
 
-    outcome: how the execution ended; None while it runs.
-    suspended: nobody drives the execution before `resume`, a value from outside, or `due_at`.
-    interrupted: the execution was asked to stop; `interrupt_reason` is why, if whoever asked said so, and
-        `interrupted_by` who that was, if callers sign in.
-    cause: why the execution is suspended.
-    result: JSON text, if the execution completed. `value()` reads it.
-    error: the failure that the execution ended with.
-    compensation_errors: the failures of compensations that ran afterwards.
-    leftovers: what the code left behind at its end: tasks that failed unseen, steps and tasks that never ended.
-    unread_values: how many values of channels had arrived at the end and were never received.
-    due_at: while suspended: when the engine looks at the execution again by itself.
-    left_alone: why this app doesn't drive the execution: it lacks its workflow or version. None if it has them.
+    outcome: how the execution ended. None while it runs.
+    suspended: whether nobody drives the execution until `resume`, a value from outside, or `due_at`.
+    interrupted: whether the execution was asked to stop. `interrupt_reason` is the reason, if one was given, and
+        `interrupted_by` names the caller, if callers sign in.
+    cause: why the execution is suspended, if it doesn't simply wait.
+    result: the result as JSON text, if the execution completed. `value()` reads it.
+    error: the error with which the execution ended.
+    compensation_errors: the errors of compensations and finalizers.
+    leftovers: what the code left behind at its end: tasks whose failure nobody saw, steps and tasks that never ended.
+    unread_values: how many channel values had arrived by the end and were never received.
+    due_at: while suspended, when the engine looks at the execution again by itself.
+    left_alone: why this app can't drive the execution: it lacks the workflow or the version. None if it can.
     """
 
     execution_id: str
@@ -56,7 +56,7 @@ class Status:
 
     @classmethod
     def of(cls, execution: Execution, result: str | None, left_alone: str | None) -> Status:
-        """The status of a stored execution; `result` is its whole result."""
+        """The status of a stored execution. `result` is its whole result."""
         return cls(
             execution_id=execution.execution_id,
             workflow=execution.workflow,
@@ -87,7 +87,7 @@ class Status:
         return self.status == "complete"
 
     def value(self) -> Any:
-        """The result as plain JSON data. Raises the failure that the execution ended with, ExecutionStopped if it was
+        """The result as plain JSON data. Raises the error with which the execution failed, ExecutionStopped if it was
         interrupted or terminated, and RuntimeError while it runs."""
         self.check()
         return plain_json(self.result)
@@ -105,7 +105,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a list of executions, and the continuation for the next page (None: there is none)."""
+    """A page of a list of executions, and the continuation for the next page (None: this is the last page)."""
 
     executions: list[Status]
     continuation: str | None = None

@@ -5,17 +5,17 @@ One container, partition key `/executionId`. Fields are camelCase in the documen
 | id                     | written                                                                        |
 | ---                    | ---                                                                            |
 | `exec`                 | created once; replaced under its etag; patched by signals                      |
-| `history::<8 digits>`  | created only: the log has one total order, and whoever loses a race knows      |
+| `history::<8 digits>`  | created only: the log has one total order, and the loser of a race notices     |
 | `deferred::<name>`     | created only: the first writer wins                                            |
 | `child::<step>::<runId>` | created only, by the child, in its parent's partition                          |
 | `channel::<name>::<…>` | created only: one for each value                                               |
 | `input`, `output`      | created only: a payload or result that is too large for the exec document      |
 
-How the exec document may change stands in `transitions.py`. What its fields say of each other:
-1. Whoever drives holds `worker` (a fresh token for each drive) and `leaseExpiresAt`. A `worker` without a live lease
-   tells who claims next that the driver before may still be writing: it seals the log.
-2. `wake` grows with every piece of news; `seen_wake` is the `wake` that the driver had taken in when it let go.
-3. `dueAt` says: if nothing has happened by then, look at me.
+`transitions.py` says how the exec document may change. Its fields depend on each other:
+1. The driver holds `worker` (a fresh token for each drive) and `leaseExpiresAt`. A `worker` without a live lease means
+   that the driver before may still be writing. The next driver then seals the log.
+2. `wake` grows with every piece of news. `seen_wake` is the `wake` that the driver had taken in when it let go.
+3. `dueAt` is the time at which somebody must look at the execution, if nothing has happened before.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from engine.values.outcome import OutcomeKind
 from engine.values.unseen import problem_of
 
 SCHEMA = 1
-"""The version of these documents. A driver leaves alone what a later one wrote."""
+"""The version of these documents. A driver leaves alone an execution of a later version."""
 EXEC = "exec"
 INPUT = "input"
 OUTPUT = "output"
 CHUNK = "history::"
-"""What the ids of chunks begin with."""
+"""The beginning of the ids of chunks."""
 INBOX = ("deferred::", "child::", "channel::")
-"""What the ids of inbox documents begin with."""
+"""The beginnings of the ids of inbox documents."""
 INLINE_BYTES = 4_096
-"""Payloads and results above this many characters get a document of their own: `exec` is rewritten often."""
+"""Payloads and results above this many characters get their own document, because `exec` is rewritten often."""
 MAX_ID_BYTES = 1_023
-"""Of a document's id (https://learn.microsoft.com/azure/cosmos-db/concepts-limits)."""
+"""The most bytes of a document's id (https://learn.microsoft.com/azure/cosmos-db/concepts-limits)."""
 
 Document = dict[str, Any]
 
 
 STORED = {"stored": True}
-"""The context of a validation of what was read."""
+"""The pydantic context that marks the validation of a stored document."""
 
 
 def _is_json(text: str, info: ValidationInfo) -> str:
@@ -66,18 +66,18 @@ def _is_json(text: str, info: ValidationInfo) -> str:
 
 
 JsonText = Annotated[str, AfterValidator(_is_json)]
-"""The stored text of a value. It is looked through when it is read."""
+"""The stored text of a value. It is checked when it is read."""
 
 
 class Record(BaseModel):
-    """Base of all documents: camelCase in the store, and what a later version added survives a rewrite."""
+    """Base of all documents. Names are camelCase in the store. Fields that a later version added survive a rewrite."""
 
     model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, validate_by_name=True)
 
     id: str
     execution_id: str
     write_id: str = ""
-    """A fresh id for each write: tells one's own write, whose answer was lost, from a stranger's."""
+    """A fresh id for each write. With it, a writer whose answer was lost recognises its own write."""
 
     def to_document(self) -> Document:
         """The document to store, without system fields."""
@@ -85,8 +85,8 @@ class Record(BaseModel):
 
     @classmethod
     def from_document(cls, document: Document) -> Self:
-        """The record in a stored document. Raises DecodingError, which names the document and what is wrong with it;
-        Unreadable for an exec document."""
+        """The record in a stored document. Raises DecodingError, or Unreadable for an exec document. The message names
+        the document and the problem."""
         fields = {name: value for name, value in document.items() if not name.startswith("_")}
         try:
             return cls.model_validate(fields, context=STORED)
@@ -97,24 +97,24 @@ class Record(BaseModel):
 
     @classmethod
     def default_id(cls) -> str | None:
-        """The id of all documents of this kind, if they have but one."""
+        """The id of all documents of this kind, if they share one. Otherwise None."""
         default: object = cls.model_fields["id"].default
         return default if isinstance(default, str) else None
 
     def with_write_id(self) -> Self:
-        """The same, marked as a write of its own."""
+        """The same record with a fresh write id."""
         return self.model_copy(update={"write_id": uuid.uuid4().hex})
 
 
 class Parent(BaseModel):
-    """Who waits for a child: the parent's execution and the step in it."""
+    """A parent that waits for a child: its execution and the step in it."""
 
     model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, validate_by_name=True)
 
     execution_id: str
     step: str
     run_id: str | None = None
-    """That of the parent: what a run awaited that was purged is no answer to the next."""
+    """The run of the parent. If that run was purged, the child's exit means nothing to the next run."""
 
 
 class Execution(Record):
@@ -125,19 +125,20 @@ class Execution(Record):
     workflow: str
     version: str
     run_id: str | None = None
-    """Tells this run from an earlier one of that id, which was purged, or which a restart ended."""
+    """Tells this run from an earlier run with the same id, which was purged or ended by a restart."""
     logic_flags: tuple[str, ...] = Field(default=(), exclude_if=lambda flags: not flags)
-    """Those of the engine that created it: it runs as that one ran it."""
+    """The logic flags of the engine that created the execution. Later engines run its code in the same way."""
     payload: JsonText | None = None
-    """JSON text; None if it is large: then it is in the `input` document, or in the event that began the run."""
+    """JSON text. None if it is large. Then it is in the `input` document, or in the event that began the run."""
     parents: tuple[Parent, ...] = ()
-    """Who waits for its end."""
+    """The parents that wait for its end."""
     parents_notified: bool = Field(default=False, exclude_if=lambda notified: not notified)
-    """Whether they have it."""
+    """Whether all parents have its exit."""
     creator: str | None = None
     """The execution that started it as a child."""
     ancestors: tuple[str, ...] = ()
-    """Those that wait for it, one for the other, or the one that started it without waiting: it may await none."""
+    """The executions that wait for it, directly or through others, and the one that started it without waiting. It
+    must not wait for any of them."""
     tags: dict[str, str] = {}
     status: Literal["running", "complete"] = "running"
     suspended: bool = False
@@ -146,27 +147,27 @@ class Execution(Record):
     interrupted_by: str | None = Field(default=None, exclude_if=lambda by: by is None)
     """The caller who interrupted it, if callers sign in."""
     cause: ErrorRecord | None = None
-    """Why the execution is suspended, when that is nothing that it waits for."""
+    """Why the execution is suspended, if it doesn't simply wait."""
     outcome: OutcomeKind | None = None
     completed_result: JsonText | None = None
-    """JSON text; None when it stands in the `output` document."""
+    """JSON text. None if it is in the `output` document."""
     error: ErrorRecord | None = None
     compensation_errors: tuple[ErrorRecord, ...] = ()
-    """What compensations and finalizers failed with."""
+    """The errors of compensations and finalizers."""
     leftovers: tuple[str, ...] = Field(default=(), exclude_if=lambda leftovers: not leftovers)
-    """What its code left behind at its end: tasks that failed unseen, and what was never finished."""
+    """What its code left behind at its end: tasks whose failure nobody saw, and unfinished steps and tasks."""
     undone: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     """The compensations that had begun at its end, by name."""
     ended_at: int | None = None
-    """How many events there were when its own code ended: `retry` keeps no more."""
+    """The number of events when its own code ended. `retry` keeps no more events than that."""
     purging: bool = Field(default=False, exclude_if=lambda purging: not purging)
     """Whether its purge has begun."""
     unread_values: int = Field(default=0, exclude_if=lambda unread: not unread)
-    """Values of channels that had arrived at its end, and that its code never received."""
+    """How many channel values had arrived by its end, and were never received."""
     retention_seconds: float | None = None
-    """How long it is kept once it has ended; None: for ever."""
+    """How long it is kept after its end. None: for ever."""
     traceparent: str | None = Field(default=None, exclude_if=lambda traceparent: traceparent is None)
-    """The span in which it was started, as W3C trace context writes it."""
+    """The span in which it was started, in the format of W3C trace context."""
     worker: str | None = None
     lease_expires_at: Instant | None = None
     due_at: Instant | None = None
@@ -176,19 +177,19 @@ class Execution(Record):
     history_start: int = Field(default=0, exclude_if=lambda start: not start)
     """The first chunk of this run. Those before it belong to runs that a restart ended."""
     stale_from: int = Field(default=0, exclude_if=lambda start: not start)
-    """The first chunk before `history_start` that is still there."""
+    """The first chunk before `history_start` that is not deleted yet."""
     history_length: int = 0
-    """Number of the chunk that follows the last one of the history, when this document was last written. There may be
-    more."""
+    """The number after that of the last chunk, as known when this document was last written. There may be more
+    chunks."""
     logged: int = 0
-    """Turns whose log lines have been written."""
+    """The number of turns whose log lines have been written."""
     claims: int = 0
-    """Claims since there was progress."""
+    """The number of claims since the last progress."""
     restarts: int = Field(default=0, exclude_if=lambda restarts: not restarts)
-    """Runs of this execution that a restart ended."""
+    """The number of runs of this execution that a restart ended."""
     created_at: Instant
     restarted_at: Instant | None = None
-    """When a restart began this run; None for the first one."""
+    """When a restart began this run. None for the first run."""
     updated_at: Instant
     completed_at: Instant | None = None
 
@@ -207,7 +208,7 @@ class Execution(Record):
 
     @property
     def run_started_at(self) -> datetime:
-        """The time at which the code of this run sees itself begin."""
+        """The time that the code of this run sees at its beginning."""
         return self.restarted_at or self.created_at
 
     @property
@@ -216,30 +217,30 @@ class Execution(Record):
 
     @property
     def is_of_later_engine(self) -> bool:
-        """Whether it needs an engine that knows more than this one: a later schema, or other logic flags."""
+        """Whether it needs a later engine: it has a later schema, or logic flags that this engine doesn't know."""
         return self.schema_version > SCHEMA or bool(unknown(self.logic_flags))
 
     @property
     def owes(self) -> bool:
-        """Whether it has ended and its parents have yet to hear of it."""
+        """Whether it has ended and some parents don't have its exit yet."""
         return self.is_complete and bool(self.parents) and not self.parents_notified
 
     def is_expired(self, now: datetime) -> bool:
-        """Whether it has been kept for as long as it should be."""
+        """Whether its retention is over."""
         return self.is_complete and not self.owes and self.due_at is not None and self.due_at <= now
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nothing has happened to it yet: there is nothing to load."""
+        """Whether nothing has happened to it yet, so that there is nothing to load."""
         happened = self.history_length or self.inbox_count or self.wake or self.claims or self.worker
         return not happened and self.payload is not None
 
     def is_leased(self, now: datetime, skew: timedelta) -> bool:
-        """Whether someone drives it. Clocks may be `skew` apart."""
+        """Whether a driver holds it. Clocks may be `skew` apart."""
         return self.worker is not None and self.lease_expires_at is not None and now <= self.lease_expires_at + skew
 
     def is_runnable(self, now: datetime, skew: timedelta) -> bool:
-        """Whether there is something to do that nobody is doing."""
+        """Whether it has something to do, and nobody drives it."""
         if self.is_complete or self.is_leased(now, skew):
             return False
         return not self.suspended or self.wake > self.seen_wake or (self.due_at is not None and self.due_at <= now)
@@ -250,7 +251,7 @@ class Chunk(Record):
 
     events: list[Document]
     run_id: str | None = None
-    """That of the execution."""
+    """The run of the execution that wrote the chunk."""
 
     @classmethod
     def of(cls, execution_id: str, number: int, events: Sequence[Event], run_id: str | None = None) -> Chunk:
@@ -270,8 +271,8 @@ class Chunk(Record):
         return int(self.id.partition("::")[2])
 
     def decoded(self) -> list[Event]:
-        """Its events. Raises DecodingError on what this version of the engine doesn't know, and on values that are no
-        JSON."""
+        """The chunk's events. Raises DecodingError for events that this version of the engine doesn't know, and for
+        values that aren't JSON."""
         try:
             events = load_events(self.events)
         except ValidationError as error:
@@ -309,14 +310,14 @@ def chunk_id(number: int) -> str:
 
 
 def new_run_id() -> str:
-    """What tells a new run from those before it under the same id."""
+    """A fresh id that tells a new run from earlier runs with the same execution id."""
     return uuid.uuid4().hex[:12]
 
 
 def of_run(chunks: Iterable[Chunk], run_id: str | None, start: int = 0) -> list[Chunk]:
-    """The history of a run, from chunk `start` on. What names another run was written by a driver that didn't know yet
-    that its execution had been purged: in this history it takes up its number and holds nothing, and behind its end it
-    doesn't count."""
+    """The history of a run, from chunk `start` on. A chunk that names another run was written late, by a driver that
+    didn't know that its execution had been purged. Such a chunk counts as an empty chunk within this history, and is
+    ignored after its end."""
     history: list[Chunk] = []
     for chunk in chunks:
         if chunk.run_id not in (None, run_id):
@@ -328,16 +329,16 @@ def of_run(chunks: Iterable[Chunk], run_id: str | None, start: int = 0) -> list[
 
 
 class InboxItem(Record):
-    """What the outside, or a child, sent: the exit of a deferred or of a child workflow."""
+    """A value or an error from outside or from a child: for a deferred, for a channel, or the exit of a child."""
 
     name: str
     at: Instant
     value: JsonText | None = None
     error: ErrorRecord | None = None
     position: int = 0
-    """How many items its sender knew to be there before: later than those, whatever the clocks said."""
+    """How many items the sender knew of when it sent this one. It comes after those items, whatever the clocks say."""
     run_id: str | None = None
-    """Which run of its parent a child answers."""
+    """For the exit of a child: the run of the parent that waits for it."""
 
     @classmethod
     def of(
@@ -371,13 +372,13 @@ class InboxItem(Record):
 
 
 class Large(Record):
-    """A payload (`input`) or a result (`output`) with a document of its own."""
+    """A payload (`input`) or a result (`output`) in its own document."""
 
     value: JsonText
 
 
 def inbox_id(kind: str, name: str) -> str:
-    """The id of an inbox document. Raises ValueError where a store would not take it."""
+    """The id of an inbox document. Raises ValueError for an id that is too long for a store."""
     id = f"{kind}::{quote(name, safe='', errors='surrogatepass')}"
     if len(id.encode()) > MAX_ID_BYTES:
         raise ValueError(f"the name {name[:50]!r}… is too long: its quoted form may have {MAX_ID_BYTES} bytes")

@@ -1,7 +1,7 @@
-"""The transitions of the exec document: each change that it may go through, from which state, and what it writes.
+"""The transitions of the exec document: every change that may happen to it, in which state, and what it writes.
 
 Nothing else changes an exec document. A Patch needs no version in hand: SQLite applies it in its transaction, and
-Cosmos DB gets the patch operations and the predicate that follow from it. A Replacement is made from a version that was
+Cosmos DB gets patch operations and a predicate that are made from it. A Replacement is made from a version that was
 read, and is written under the etag of that version.
 
 | transition        | allowed while                 | by          | writes, beside `updatedAt` |
@@ -27,17 +27,17 @@ read, and is written under the etag of that version.
 | mark for purge    | complete                      | a patch     | dueAt, purging |
 
 Rules:
-1. A transition whose guard doesn't hold is an IllegalTransition, and changes nothing.
+1. A transition whose guard doesn't hold raises IllegalTransition, and changes nothing.
 2. `status` goes from running to complete. After that only `parentsNotified`, `dueAt` and `purging` change, unless the
-   execution is reopened. That needs that no parent waits for it, that none of its compensations has run, and that its
-   purge hasn't begun.
+   execution is reopened. Reopening requires that no parent waits for it, that none of its compensations has run, and
+   that its purge hasn't begun.
 3. `interrupted` goes back to false only when the execution is reopened. `wake`, `historyLength` and `seenWake` never
    shrink. `inboxCount` shrinks only together with the items that it counts, at a restart.
-4. Whoever lets go (suspend, release, complete, restart) clears worker, lease and claims. A driver that could not seal
-   the history leaves its token in `worker`, without a lease, so that the next claim seals.
-5. Each transition sets `updatedAt` to the time of the one who makes it, and `writeId` to a fresh id. The mark for a
-   purge and the confirmation keep `updatedAt`: nothing has happened to the execution.
-6. `dueAt` says when somebody has to look next. While a driver holds the execution, that is the end of the lease.
+4. A driver that lets go (suspend, release, complete, restart) clears worker, lease and claims. A driver that could not
+   seal the history leaves its token in `worker`, without a lease, so that the next driver seals it.
+5. Each transition sets `updatedAt` to its writer's time, and `writeId` to a fresh id. The mark for a purge and the
+   confirmation keep `updatedAt`, because nothing has happened to the execution.
+6. `dueAt` is the time at which somebody must look next. While a driver holds the execution, it is the lease's end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from engine.values.logic_flags import CURRENT
 from engine.values.outcome import OutcomeKind
 
 Guard = Mapping[str, str | bool]
-"""The fields of the exec document that decide, each with the value that it must have."""
+"""The fields of the exec document that decide whether a transition is allowed, each with its required value."""
 Fields = Mapping[str, Any]
 """Fields of the exec document by their Python names, each with its new value."""
 
@@ -69,7 +69,7 @@ IS_COMPLETE: Guard = {"status": "complete"}
 
 
 def is_held_by(token: str) -> Guard:
-    """The guard of what only the driver with this token may do."""
+    """The guard of transitions that only the driver with this token may make."""
     return {"status": "running", "worker": token}
 
 
@@ -79,7 +79,7 @@ class IllegalTransition(Conflict):
 
 @dataclass(frozen=True)
 class Transition:
-    """One change of the exec document: a guard, and what it writes."""
+    """One change of the exec document: a guard, and the fields that it writes."""
 
     name: str
     guard: Guard
@@ -93,7 +93,7 @@ class Transition:
         return all(getattr(execution, name) == value for name, value in self.guard.items())
 
     def changed(self, execution: Execution) -> Execution:
-        """The execution with what the transition writes, whether the guard holds or not."""
+        """The execution with the transition's changes, whether or not the guard holds."""
         grown = {name: getattr(execution, name) + 1 for name in self.increment}
         return execution.model_copy(update={"write_id": uuid.uuid4().hex, **self.set, **grown})
 
@@ -105,7 +105,7 @@ class Transition:
         return self.changed(execution)
 
     def also(self, **fields: Any) -> Self:
-        """The same transition, which writes these fields as well."""
+        """The same transition, but it also writes these fields."""
         return replace(self, set={**self.set, **fields})
 
     def _decisive(self) -> tuple[str, ...]:
@@ -114,12 +114,12 @@ class Transition:
 
 @dataclass(frozen=True)
 class Patch(Transition):
-    """A transition that a store can make by itself, whatever else is written meanwhile."""
+    """A transition that a store can make by itself, whatever others write at the same time."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold beside the values of single fields, and the fields that it looks at."""
+    """A condition beyond the values of single fields, and the fields that it reads."""
 
     holds: Callable[[Execution], bool]
     fields: tuple[str, ...]
@@ -131,7 +131,7 @@ class Replacement(Transition):
 
     condition: Condition | None = None
     derived: Callable[[Execution], Fields] | None = None
-    """What follows from the version in hand."""
+    """Computes further changes from the version in hand."""
 
     def is_allowed(self, execution: Execution) -> bool:
         return super().is_allowed(execution) and (self.condition is None or self.condition.holds(execution))
@@ -163,7 +163,7 @@ def extend(token: str, now: datetime, lease: timedelta, skew: timedelta) -> Repl
 
 
 def uncount_claim(token: str, now: datetime) -> Replacement:
-    """Have one claim less to count."""
+    """Lower the count of claims by one."""
 
     def derived(execution: Execution) -> Fields:
         return {"claims": max(0, execution.claims - 1)}
@@ -174,13 +174,13 @@ def uncount_claim(token: str, now: datetime) -> Replacement:
 def suspend(
     token: str, due_at: datetime | None, now: datetime, cause: ErrorRecord | None = None, claims: int = 0
 ) -> Replacement:
-    """Let go and wait: for `due_at` and for news, or with a cause until it is cured."""
+    """Let go and wait: for `due_at` and news, or, with a cause, until the cause is cured."""
     changes = {**_let_go(now), "suspended": True, "due_at": due_at, "cause": cause, "claims": claims}
     return Replacement("suspend it", is_held_by(token), changes, derived=_all_is_seen)
 
 
 def release(token: str, now: datetime) -> Replacement:
-    """Let go between two steps: the next driver carries on at once."""
+    """Let go between two steps. The next driver continues at once."""
     changes = {**_let_go(now), "suspended": False, "due_at": now}
     return Replacement("release it", is_held_by(token), changes)
 
@@ -193,19 +193,20 @@ def complete(
     now: datetime,
     compensation_errors: tuple[ErrorRecord, ...] = (),
 ) -> Replacement:
-    """Let go: it has ended. `result` is JSON text, or None if it has a document of its own."""
+    """Let go of an execution that has ended. `result` is JSON text, or None if it has its own document."""
     changes = _ended(now, outcome, result, error, compensation_errors)
     return Replacement("complete it", is_held_by(token), changes, derived=lambda e: _owed_or_kept(e, now))
 
 
 def discard(token: str, items: int, now: datetime) -> Replacement:
-    """Delete so many inbox items that the run has read, before a restart. The history holds their values."""
+    """Before a restart, delete this number of inbox items that the run has read. The history holds their values."""
     return Replacement("discard items", is_held_by(token), {"updated_at": now}, derived=_without(items))
 
 
 def restart(token: str, payload: str | None, run_id: str, start: int, items: int, now: datetime) -> Replacement:
-    """Let go: the next driver begins a new run, whose history starts with this chunk. So many inbox items that the old
-    run has read are deleted. `payload` is None if only the run's first event holds it."""
+    """Let go, so that the next driver begins a new run. `start` is the first chunk of the new run's history. `items` is
+    the number of inbox items that the old run has read, and that are deleted. `payload` is None if only the new run's
+    first event holds it."""
     changes = {
         **_let_go(now),
         "suspended": False,
@@ -221,7 +222,7 @@ def restart(token: str, payload: str | None, run_id: str, start: int, items: int
 
 
 def prune(token: str, stale_from: int, now: datetime) -> Replacement:
-    """Delete chunks of earlier runs: those before `stale_from` are gone."""
+    """Delete chunks of earlier runs. The chunks before `stale_from` are then gone."""
     return Replacement("prune it", is_held_by(token), {"stale_from": stale_from, "updated_at": now})
 
 
@@ -229,13 +230,13 @@ def prune(token: str, stale_from: int, now: datetime) -> Replacement:
 
 
 def terminate(now: datetime) -> Replacement:
-    """End it at once, whoever drives it."""
+    """End an execution at once, even while a driver holds it."""
     changes = _ended(now, "terminated", None, None, ())
     return Replacement("terminate it", IS_RUNNING, changes, ("wake",), derived=lambda e: _owed_or_kept(e, now))
 
 
 def resume(now: datetime) -> Replacement:
-    """Free it to run again, whatever it was suspended for."""
+    """Let a suspended execution run again, whatever its cause."""
     changes = {"suspended": False, "cause": None, "claims": 0, "due_at": now, "updated_at": now}
     return Replacement("resume it", IS_SUSPENDED, changes, ("wake",))
 
@@ -272,7 +273,7 @@ def reopen(now: datetime) -> Replacement:
 
 
 def attach(parent: Parent, now: datetime) -> Replacement:
-    """Have one more parent that waits for its end."""
+    """Add a parent that waits for the execution's end."""
 
     def derived(execution: Execution) -> Fields:
         return {"parents": (*execution.parents, parent)}
@@ -281,7 +282,7 @@ def attach(parent: Parent, now: datetime) -> Replacement:
 
 
 def detach(parent: Parent, now: datetime) -> Replacement:
-    """That parent no longer waits for its end."""
+    """Remove a parent that no longer waits for the execution's end."""
 
     def derived(execution: Execution) -> Fields:
         return {"parents": tuple(one for one in execution.parents if one != parent)}
@@ -290,12 +291,12 @@ def detach(parent: Parent, now: datetime) -> Replacement:
 
 
 def confirm() -> Replacement:
-    """Change nothing: a version of which this write succeeds was the newest one when it was written."""
+    """Change nothing. If this write succeeds, the version in hand was the newest one at that moment."""
     return Replacement("confirm it", IS_RUNNING)
 
 
 def mark_as_notified(now: datetime) -> Replacement:
-    """All parents have its exit."""
+    """Note that all parents have the exit of a child."""
     owing = Condition(lambda execution: execution.owes, ("parents", "parents_notified"))
 
     def derived(execution: Execution) -> Fields:
@@ -306,19 +307,20 @@ def mark_as_notified(now: datetime) -> Replacement:
 
 
 def add_inbox_item(now: datetime) -> Patch:
-    """A document was added to its inbox."""
+    """Note that a document was added to the inbox."""
     return Patch("add an inbox item", IS_RUNNING, {"due_at": now, "updated_at": now}, ("wake", "inbox_count"))
 
 
 def interrupt(now: datetime, reason: str | None = None, by: str | None = None) -> Patch:
-    """Ask it to stop and clean up."""
+    """Ask an execution to stop and clean up."""
     why = {"interrupted": True, "interrupt_reason": reason} | ({"interrupted_by": by} if by else {})
     changes = {**why, "due_at": now, "updated_at": now}
     return Patch("interrupt it", CAN_BE_INTERRUPTED, changes, ("wake",))
 
 
 def mark_for_purge(execution: Execution) -> Patch:
-    """Make it due as of its end, so that the sweep finishes a purge that died half way. It goes under the etag."""
+    """Set `dueAt` to the execution's end, so that the sweep finishes a purge that was cut off. It is written under the
+    etag."""
     changes = {"due_at": execution.completed_at or execution.updated_at, "purging": True}
     return Patch("purge it", IS_COMPLETE, changes)
 
@@ -365,7 +367,7 @@ def _all_is_seen(execution: Execution) -> Fields:
 
 
 def _owed_or_kept(execution: Execution, now: datetime) -> Fields:
-    """What has ended is due for its parents first, then at the end of its retention."""
+    """An ended execution is due at once if it has parents to notify, otherwise at the end of its retention."""
     return {"seen_wake": execution.wake, "due_at": now if execution.parents else _kept_until(execution, now)}
 
 

@@ -14,8 +14,8 @@ USAGE = "usage: python -m engine.testing MODULE RECORDING [RECORDING …]\n"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Replay recordings against the WORKFLOWS of a module. Returns the exit code: 1 if one no longer replays, 2 for
-    what can't be read."""
+    """Replay recordings against the WORKFLOWS of a module. Returns the exit code: 0 if all replay, 1 if one no longer
+    replays, 2 if a module or file can't be read."""
     if len(arguments) < 2:
         sys.stderr.write(USAGE)
         return 2

@@ -9,7 +9,7 @@ from engine.ground.clock import instant
 
 
 class ManualClock:
-    """Time moves only by `advance` and `jump`. Whoever waits is woken when its moment has come."""
+    """Time moves only by `advance` and `jump`, which wake the waiters whose time has come."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = instant(start)
@@ -20,7 +20,7 @@ class ManualClock:
         return self._now
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
-        """Returns when `event` is set or the clock was moved past `seconds` from now."""
+        """Wait until `event` is set, or until the clock has moved on by `seconds`."""
         woken = asyncio.Event()
         entry = (self._now + timedelta(seconds=min(seconds, 1e10)), woken)
         self._waiting.append(entry)
@@ -38,7 +38,7 @@ class ManualClock:
         self.jump(self._now + by)
 
     def jump(self, to: datetime) -> None:
-        """Move the clock to an instant; never back."""
+        """Move the clock to an instant. The clock never moves back."""
         self._now = max(self._now, instant(to))
         self._wake()
 

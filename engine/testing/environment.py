@@ -1,4 +1,4 @@
-"""Workflows in memory, under a clock that jumps: a year passes in milliseconds."""
+"""Runs workflows in memory, with a clock that jumps: a year passes in milliseconds."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 SHOWN_EVENTS = 6
-"""Events that the error of an execution that doesn't come to an end shows."""
+"""How many events the error shows if an execution doesn't end."""
 TEST_SETTINGS = Settings(
     hold=timedelta(0), timers_ahead=timedelta(0), retention=timedelta(0), batch_budget=timedelta(days=1)
 )
-"""No timer is waited for in memory: each one suspends, and the clock jumps to it. Meanwhile no batch's budget ends."""
+"""Each timer suspends its execution, so that the clock can jump to it. The budget of a batch doesn't end meanwhile."""
 
 
 class Environment:
@@ -45,14 +45,14 @@ class Environment:
             assert status.value() == ...
 
     activities: functions that run in place of activities, by their names.
-    children: functions that run in place of workflows, by their names. Each takes the payload, async or not, and is the
-        code of a workflow. The workflow that it stands in for need not be among `workflows`.
-    evict: let go after every activity, so that each step is replayed by a driver that knows nothing.
-    patience: how long an attempt with a `timeout=` may run in real time. One that runs longer is taken for one that
-        hangs: the clock moves to the end of its timeout.
-    workers: how many drive at once, each of which would like to have every execution.
-    declares: what workflows use and their code doesn't name, as for `Runtime`.
-    replays: `finish` replays the history of what has ended, and raises the Fault that comes of it.
+    children: functions that run in place of workflows, by their names. Each takes the payload, may be async, and is the
+        code of a workflow. The replaced workflow need not be among `workflows`.
+    evict: whether workers let go after every activity, so that a driver with an empty memory replays each step.
+    patience: how long an attempt with a `timeout=` may run in real time. A longer attempt counts as hanging: the clock
+        moves to the end of its timeout.
+    workers: how many workers drive at once. They compete for every execution.
+    declares: declarations that workflows use and their code doesn't name, as for `Runtime`.
+    replays: whether `finish` replays the history of an ended execution, and raises the Fault of that replay.
 
     `store` is a WatchedStore: its `calls` count, its hooks inject faults. `fail` and `crash_at` plan what goes wrong in
     a step, `crash` ends the worker now, `ran` tells which steps really ran.
@@ -99,20 +99,20 @@ class Environment:
         return Client(self.store, self.registry, self.settings, self.clock, self.worker)
 
     def new_worker(self, store: Store | None = None) -> Process:
-        """One more worker on the same store, or on one of its own around it."""
+        """Make one more worker, on the environment's store or on the given one."""
         worker = Process(store or self.store, self.registry, self.settings, self.clock, self._fate)
         worker.stage = Stage(self._script, worker)
         return worker
 
     def deploy(self, workflows: Sequence[Workflow[Any, Any]], declares: Sequence[Declaration] = ()) -> None:
-        """Replace the code, as a deployment does, with a worker of its own. What stands in stays."""
+        """Replace the code and the workers, as a deployment does. Stand-ins stay."""
         self.registry = StagedRegistry(workflows, declares, self._stand_ins)
         self.worker = self.new_worker()
         self._others = [self.new_worker() for _ in self._others]
 
     def ran(self, execution: str | Handle[Any] | None = None) -> list[str]:
-        """The steps that ran, of one execution or of all, in the order in which they began. Every attempt counts, also
-        one that was cut off; what is only replayed doesn't."""
+        """The steps that ran, of one execution or of all, in the order in which they began. Every attempt counts,
+        including attempts that were cut off. Replayed steps don't count."""
         wanted = None if execution is None else id_of(execution)
         return [info.step for info in self._script.ran if wanted in (None, info.execution_id)]
 
@@ -131,14 +131,14 @@ class Environment:
         self._script.failures[every_call(name)] = error, times
 
     def crash_at(self, step: str, *, after: bool = False) -> None:
-        """Have the worker die when it comes to that step, or (`after`) when the step has run and isn't recorded yet.
-        Another takes over. `step` as for `fail`."""
+        """Let the worker die when it comes to that step, or with `after`, when the step has run but isn't recorded yet.
+        Another worker takes over. `step` is as for `fail`."""
         check_step(step, self.registry.activity_names())
         self._script.deaths[step] = after
 
     async def crash(self) -> None:
-        """The worker dies with whatever it holds, as at the end of a process; another takes its place, and the clock
-        moves on until the lease of the dead one has run out."""
+        """Let the worker die with everything that it holds, like a process. Another worker takes its place, and the
+        clock moves on until the dead worker's leases have expired."""
         self.worker.die()
         await self._replace_the_dead()
 
@@ -173,18 +173,18 @@ class Environment:
         await self.client.resolve(execution, deferred, value)
 
     async def drive(self, execution: str | Handle[Any]) -> Status:
-        """Let the worker drive the execution until it lets go, at the present time. Returns its status."""
+        """Let the worker drive the execution at the present time, until it lets go. Returns the execution's status."""
         await self._drive([await self.store.inner.read(id_of(execution))], [self.worker])
         return await self.status(execution)
 
     async def status(self, execution: str | Handle[Any]) -> Status:
-        """How the execution stands."""
+        """The status of the execution."""
         client = Client(self.store.inner, self.registry, self.settings, self.clock, None)
         return await client.status(id_of(execution))
 
     async def settle(self, limit: int = 10_000) -> None:
-        """Drive whatever has something to do at the present time, until nothing has. The clock stands still. Raises
-        AssertionError if that doesn't come about within `limit` rounds."""
+        """Drive all executions until none has work to do at the present time. The clock stands still. Raises
+        AssertionError if that takes more than `limit` rounds."""
         for _ in range(limit):
             ready = await self._ready()
             if not ready:
@@ -270,7 +270,7 @@ class Environment:
         self.clock.advance(self.settings.lease + self.settings.skew + timedelta(milliseconds=1))
 
     async def _ready(self) -> list[Execution]:
-        """Executions in which there is something to do at the present time, the oldest first."""
+        """Executions that have work to do at the present time, the oldest first."""
         now, found = self.clock.now(), list[Execution]()
         page = await self.store.inner.list(Filter(status="running"), 1_000)
         found += [e for e in page.executions if e.is_runnable(now, self.settings.skew) and self._is_known(e)]
@@ -279,7 +279,7 @@ class Environment:
         return sorted(found, key=lambda e: (e.created_at, e.execution_id))
 
     def _next_look(self, execution: Execution) -> datetime:
-        """When there may be something to do in an execution that is due for something."""
+        """When an execution with a due time may have work to do."""
         assert execution.due_at is not None
         if not execution.is_leased(self.clock.now(), self.settings.skew) or execution.lease_expires_at is None:
             return execution.due_at

@@ -1,4 +1,4 @@
-"""A worker that can die, as a process does: at once, and without another word to the store."""
+"""A worker that can die like a process: at once, and without another call of the store."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Moment = Literal["before", "after"]
 
 @dataclass
 class Fate:
-    """At which of the calls that an environment's processes make to the store one of them dies: the number of the
-    call, and on which side of its effect. `calls` names those that were made."""
+    """The store call at which a process of an environment dies: the number of the call, and whether the process dies
+    before or after the call's effect. `calls` lists the calls so far."""
 
     number: int | None = None
     moment: Moment = "before"
@@ -30,8 +30,8 @@ class Fate:
 
 
 class _Lifeline:
-    """A process's way to the store, which ends with it: a call that it dies in never answers, and none after it is
-    heard."""
+    """A process's connection to the store, which ends with the process. The call in which the process dies never
+    answers, and later calls have no effect."""
 
     def __init__(self, store: Store, process: Process, fate: Fate) -> None:
         self._store = store
@@ -66,7 +66,7 @@ class _Lifeline:
 
 
 class Process(Worker):
-    """A worker of an environment. Its activities are played on a stage."""
+    """A worker of an environment. Its stage decides what its activities run."""
 
     def __init__(self, store: Store, registry: Registry, settings: Settings, clock: Clock, fate: Fate) -> None:
         super().__init__(cast(Store, _Lifeline(store, self, fate)), registry, settings, clock)
@@ -78,7 +78,7 @@ class Process(Worker):
         """As for any worker. Raises CancelledError if the process is dead, or dies."""
         token = stand_ins.set(self.stage)
         try:
-            task = super().start(execution)  # it keeps this context
+            task = super().start(execution)  # the task keeps this context
         finally:
             stand_ins.reset(token)
         if self.is_dead:
@@ -86,18 +86,19 @@ class Process(Worker):
         return task
 
     def die(self) -> None:
-        """The process ends here, in the middle of whatever it does."""
+        """End the process here, in the middle of its work."""
         self.is_dead = True
         for task in self._tasks:
             task.cancel()
 
     def evict(self) -> None:
-        """Let go of every execution as soon as what it now runs is recorded: whoever goes on has to replay it."""
+        """Let go of every execution as soon as its running activities are recorded. The next driver has to replay
+        it."""
         for drive, _ in self._drives.values():
             drive.drain()
 
     async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
-        """As for any worker; of a dead one nothing is left."""
+        """As for any worker. A dead worker has nothing left to let go of."""
         if self.is_dead:
             await self._wait_for_tasks(grace)
         await super().close(grace)

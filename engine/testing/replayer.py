@@ -1,4 +1,4 @@
-"""Recorded histories against today's code: does what is running, or has run, still replay?
+"""Replays recorded histories with today's code: do executions that run, or have run, still replay?
 
 recording = await export(store, execution_id)         # JSON text: keep it beside your tests
 replay(recording, WORKFLOWS)                          # raises NonDeterminism where the code has changed
@@ -32,7 +32,7 @@ class NoRecording(ValueError):
 
 @dataclass(frozen=True)
 class Replayed:
-    """Where a recording leads today: its outcome, or the steps that it waits for."""
+    """The end of a recording with today's code: its outcome, or the steps that it waits for."""
 
     outcome: Outcome | None
     waiting: list[str]
@@ -53,11 +53,11 @@ async def export(store: Store, execution: str | Handle[Any]) -> str:
 
 
 def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
-    """Run today's code through a recording. Nothing is executed: activities give back what is recorded.
+    """Replay a recording with today's code. No activity runs: each gives back its recorded result.
 
-    Raises UnknownWorkflow if none has its name and version, and the Fault that would suspend the execution:
-    NonDeterminism where the code asks for something else, or ends otherwise than it did. NoRecording for a text that
-    `export` didn't make.
+    Raises UnknownWorkflow if no workflow has the recording's name and version, and NoRecording for a text that `export`
+    didn't make. Also raises the Fault that would suspend the execution, such as NonDeterminism if the code asks for
+    another step or ends in another way.
     """
     try:
         parsed = json.loads(recording)
@@ -92,7 +92,7 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
 
 
 def _is_same(codec: Codec, one: str | None, other: str | None) -> bool:
-    """Whether two results are equal: a set's text differs from process to process."""
+    """Whether two results are equal as data. The text of a set may differ from process to process."""
     if one is None or other is None or one == other:
         return one == other
     return bool(codec.canonical(codec.decode(one)) == codec.canonical(codec.decode(other)))

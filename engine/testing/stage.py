@@ -1,4 +1,4 @@
-"""What stands between a workflow and its activities in a test: stand-ins by name, failures and deaths by step."""
+"""Controls the activities of a test: stand-ins by name, and failures and deaths of the process by step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class Died(BaseException):
 class Script:
     """What a test has planned for the activities of an environment, and which of them ran.
 
-    `replaced`: functions that run in place of activities, by their names. `names`: those of all activities.
+    replaced: functions that run in place of activities, by the activities' names.
+    names: the names of all activities.
+    evicts: whether the process lets go after every activity.
     """
 
     def __init__(self, replaced: Mapping[str, Callable[..., Any]], names: Sequence[str], evicts: bool) -> None:
@@ -34,14 +36,14 @@ class Script:
         self.replaced = dict(replaced)
         self.evicts = evicts
         self.failures: dict[str, tuple[BaseException, int | None]] = {}
-        """What the next attempts of a step, or of every call of an activity, fail with."""
+        """The planned errors of a step, or of every call of an activity, each with the number of attempts left."""
         self.running: dict[object, datetime] = {}
-        """The attempts under way that have a time limit, each with the moment at which that limit runs out."""
+        """The running attempts with a time limit, each with the time at which the limit ends."""
         self.deaths: dict[str, bool] = {}
-        """Steps in which the process dies, and whether it does so once they have run."""
+        """Steps in which the process dies, each with whether it dies after the step has run."""
 
     def enter(self) -> None:
-        """An attempt begins. Raises what it is to fail with."""
+        """Note that an attempt begins. Raises its planned error, if there is one."""
         info = current_info()
         self.ran.append(info)
         for planned in (info.step, every_call(info.step)):
@@ -56,7 +58,7 @@ class Script:
 
     @contextlib.contextmanager
     def limited(self, ends: datetime | None) -> Iterator[None]:
-        """An attempt that may last until `ends`."""
+        """Note an attempt that may last until `ends`, while it runs."""
         attempt = object()
         if ends is not None:
             self.running[attempt] = ends
@@ -75,20 +77,20 @@ class Script:
 
 
 class Stage:
-    """What the activities of one process run: see `engine.core.declarations.StandIns`."""
+    """Decides what the activities of one process run. See `engine.core.declarations.StandIns`."""
 
     def __init__(self, script: Script, process: Process) -> None:
         self._script = script
         self._process = process
 
     def function_of(self, activity: Activity[Any, Any]) -> Callable[..., Any]:
-        """The activity's function, or the one in its place, with what the script says around it."""
+        """The activity's function or its stand-in, wrapped with the script's failures and deaths."""
         function = self._script.replaced.get(activity.name, activity.function)
         ends = None if activity.timeout is None else self._process.clock.now() + activity.timeout
         return self._on_loop(function, ends) if self.is_async(activity) else self._in_thread(function, ends)
 
     def is_async(self, activity: Activity[Any, Any]) -> bool:
-        """Whether it runs on the loop: what replaces a function of a thread may be either."""
+        """Whether the activity runs on the loop. It does so if its function or its stand-in is async."""
         functions = activity.function, self._script.replaced.get(activity.name)
         return any(inspect.iscoroutinefunction(getattr(f, "function", f)) for f in functions)
 
@@ -129,7 +131,7 @@ class Stage:
 
     async def _die(self) -> None:
         self._process.die()
-        await asyncio.Event().wait()  # its driver gives it up
+        await asyncio.Event().wait()  # its driver gives the activity up
 
     def _leave(self) -> None:
         if self._script.evicts:
@@ -137,12 +139,12 @@ class Stage:
 
 
 def every_call(step: str) -> str:
-    """Stands for all steps of the activity whose step this is."""
+    """The text that stands for all steps of this step's activity."""
     return f"{step.partition('#')[0]}#*"
 
 
 def check_step(step: str, names: Sequence[str]) -> None:
-    """Raises ValueError if none of these names of activities is the one in `ship` or `ship#2`."""
+    """Raise ValueError if no activity has the name of this step, which is given as `ship` or `ship#2`."""
     name = step.partition("#")[0]
     if name not in names:
         near = difflib.get_close_matches(name, names, 3)

@@ -1,4 +1,4 @@
-"""Whether a test's outcome is the same wherever its process dies."""
+"""Checks that a test gives the same result wherever its process dies."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ async def survives(
     *,
     declares: Sequence[Declaration] = (),
 ) -> T:
-    """Run `play` whole, and then again for each call that its worker made to the store, with the worker dying before
-    that call takes effect, and after it. Asserts that `play` returns the same each time. Returns that.
+    """Run `play` without a crash, and then again for each store call of its worker: once with the worker dying before
+    that call takes effect, and once after it. Asserts that `play` returns the same value each time. Returns that value.
 
-    Each run has an environment of its own, with these `activities` and `declares`. After a death another worker takes
-    over, once the lease has run out.
+    Each run has its own environment, with these `activities` and `declares`. After a death, another worker takes over
+    once the lease has expired.
     """
 
     async def once(fate: Fate) -> T:
