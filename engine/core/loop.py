@@ -87,6 +87,8 @@ class DurableLoop(asyncio.AbstractEventLoop):
         with self._installed():
             for _ in range(MAX_REDELIVERIES):
                 self._drain()
+                if not self._redeliveries:
+                    break
                 self._ready.extend(self._redeliveries)
                 self._redeliveries.clear()
             self._drain()
@@ -101,8 +103,10 @@ class DurableLoop(asyncio.AbstractEventLoop):
                 return
             handle = self._ready.popleft()
             if not handle.cancelled():
-                with contextlib.suppress(SystemExit, KeyboardInterrupt):  # its task has recorded it
+                try:  # noqa: SIM105 - each step of each task comes by here, and `suppress` takes longer
                     handle._run()
+                except (SystemExit, KeyboardInterrupt):  # its task has recorded it
+                    pass
             idle += 1
             if tasks != (now := (self._numbers_of_tasks, len(self._alive))):
                 idle, tasks = 0, now

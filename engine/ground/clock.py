@@ -19,8 +19,10 @@ FAR_FUTURE = datetime(9999, 12, 31, tzinfo=UTC)
 
 def instant(moment: datetime) -> datetime:
     """`moment` in UTC, cut to whole milliseconds."""
-    moment = moment.astimezone(UTC)
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    beyond = moment.microsecond % 1000
+    return moment.replace(microsecond=moment.microsecond - beyond) if beyond else moment
 
 
 def from_seconds(seconds: float) -> datetime:

@@ -37,7 +37,10 @@ _UNEXPECTED = re.compile(
     r"Expected `([^`]+)`.*?\[(?:field_name='([^']*)', )?input_value=.*?, input_type=(\w+)\]", re.DOTALL
 )
 """What pydantic's serializer says of a value that isn't of its type."""
-
+WHOLE = (str, bool, int, type(None))
+"""Types of which JSON says everything: their values come back as they were."""
+MAX_WHOLE = 2**63
+"""An int from here on may have more digits than can be read."""
 MAX_VALUE_BYTES = 1_800_000
 """The most bytes that one value's JSON text may take in a document. A Cosmos DB item may have 2 MB
 (https://learn.microsoft.com/azure/cosmos-db/concepts-limits). The rest is for the other fields."""
@@ -88,6 +91,8 @@ class Codec:
 
     def _encode(self, value: Any) -> tuple[str, Any]:
         text = self._write(value)
+        if self._keeps_whole(value):
+            return text, value
         try:
             back = self._schema.read_own(text)
             if self._schema.has_unseen and (notes := notes_of(value, back)):
@@ -107,9 +112,14 @@ class Codec:
             )
         return text, back
 
+    def _keeps_whole(self, value: Any) -> bool:
+        kind = type(value)
+        is_of_place = kind is self.annotation or (self.plain and kind in WHOLE)
+        return is_of_place and kind in WHOLE and (kind is not int or -MAX_WHOLE < value < MAX_WHOLE)
+
     def _write(self, value: Any) -> str:
         try:
-            if self.plain:
+            if self.plain and not self._keeps_whole(value):
                 self._schema.check(value)
             raw = self._schema.write(value)
             if b"null" in raw:
@@ -164,6 +174,8 @@ class Codec:
     def canonical(self, value: Any) -> Any:
         """`value` as plain JSON data for a digest. The data is the same in every process, and stays the same when its
         type gets a new field with a default."""
+        if self._keeps_whole(value):
+            return [value]
         data = self._schema.canonical(value)
         return _sorted(data) if self._schema.has_sets else data
 
@@ -188,6 +200,7 @@ class Signature:
                 annotation = dict[str, Any] if annotation is parameter.empty else dict[str, annotation]  # type: ignore[valid-type]
             self._codecs[name] = Codec(annotation, f"argument {name!r} of {owner}")
         self.result = Codec(hints.get("return", inspect.Parameter.empty), f"the result of {owner}")
+        self._positional = _positional(self._signature)
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, str], str]:
         """The JSON text of each argument by name, and the digest of all. Raises TypeError if they don't fit the
@@ -200,6 +213,8 @@ class Signature:
         """The arguments of `texts`, ready for the function. Raises EncodingError if one can't be decoded."""
         bound = inspect.BoundArguments(self._signature, OrderedDict())
         try:
+            if self._positional is not None and tuple(texts) == self._positional:
+                return tuple(self._codecs[name].decode(text) for name, text in texts.items()), {}
             for name, text in texts.items():
                 value = self._codecs[name].decode(text)
                 variadic = self._signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
@@ -230,6 +245,8 @@ class Signature:
         return None
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        if self._positional is not None and not kwargs and len(args) == len(self._positional):
+            return dict(zip(self._positional, args, strict=True))
         try:
             arguments = dict(self._signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
@@ -238,6 +255,13 @@ class Signature:
             if parameter.kind is parameter.VAR_POSITIONAL and name in arguments:
                 arguments[name] = list(arguments[name])
         return arguments
+
+
+def _positional(signature: inspect.Signature) -> tuple[str, ...] | None:
+    """The names of the parameters, if each of them may be passed by position alone."""
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = signature.parameters
+    return tuple(parameters) if all(one.kind in by_position for one in parameters.values()) else None
 
 
 def type_hints(function: Callable[..., Any], owner: str) -> dict[str, Any]:
@@ -274,8 +298,10 @@ def stored_size(text: str) -> int:
 
 def digest(data: Any) -> str:
     """A short fingerprint of plain JSON data, the same in every process."""
-    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return hashlib.sha256(_canonical.encode(data).encode()).hexdigest()[:16]
+
+
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def _problems(error: ValidationError) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
+from pydantic_core import from_json
 
 Notes = dict[str, Any]
 
@@ -34,9 +35,10 @@ def problem_of(text: str) -> str | None:
     """What is wrong with stored text that isn't JSON. None if nothing is wrong."""
     json_text, _, notes = text.partition("\n")
     try:
-        json.loads(json_text)
-        json.loads(notes or "{}")
-    except (ValueError, RecursionError) as error:
+        from_json(json_text)
+        if notes:
+            from_json(notes)
+    except ValueError as error:
         return f"its text is no JSON: {error}" if text else "its text is empty"
     return None
 
