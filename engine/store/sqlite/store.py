@@ -1,19 +1,21 @@
 """SqliteStore: the embedded store, one file (or `:memory:`), for the local host and for tests.
 
-It keeps the promises of `engine.store.base` with one table of JSON documents. Every method is one transaction on the
-store's own thread. Several processes may share a file (WAL, with `BEGIN IMMEDIATE` before each write). A commit
-survives the death of the process at any moment. If the machine loses power, the last commits may be lost.
+It keeps the promises of `engine.store.base` with one table of JSON documents. Every read is one transaction on the
+store's own thread, and the writes that wait at a time share one (`group.py`). Several processes may share a file (WAL,
+with `BEGIN IMMEDIATE` before writes). A commit survives the death of the process at any moment. If the machine loses
+power, the last commits may be lost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import json
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +37,7 @@ from engine.store.feed import ChangeFeed
 from engine.store.sqlite.bodies import document_of, document_or_stub
 from engine.store.sqlite.conditions import add_functions, selected
 from engine.store.sqlite.feed import SqliteFeed
+from engine.store.sqlite.group import WaitingWrites
 
 T = TypeVar("T")
 
@@ -74,6 +77,7 @@ class SqliteStore:
         self._path = str(path)
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="sqlite-store")
         self._connection: sqlite3.Connection | None = None
+        self._writes = WaitingWrites()
 
     # -- the engine's words --
 
@@ -83,10 +87,10 @@ class SqliteStore:
 
     async def create(self, execution: Execution, input: Large | None = None) -> Execution:
         def work(db: sqlite3.Connection) -> Execution:
-            for record in (execution, input):
-                if record is not None:
-                    _insert(db, record)
-            return _read(db, execution.execution_id)
+            etag = _insert(db, execution)
+            if input is not None:
+                _insert(db, input)
+            return execution.model_copy(update={"etag": etag})
 
         return await self._write(work)
 
@@ -115,7 +119,10 @@ class SqliteStore:
         return await self.commit(execution)
 
     async def append(self, chunk: Chunk) -> None:
-        await self._write(lambda db: _insert(db, chunk))
+        def work(db: sqlite3.Connection) -> None:
+            _insert(db, chunk)
+
+        await self._write(work)
 
     async def commit(
         self,
@@ -218,26 +225,28 @@ class SqliteStore:
         return await self._read(work)
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._run("BEGIN", work)
-
-    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._run("BEGIN IMMEDIATE", work)
-
-    async def _run(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._transaction, begin, work)
-
-    def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
-        try:
+        def transaction() -> T:
             db = self._connect()
-            db.execute(begin)
+            db.execute("BEGIN")
             try:
-                result = work(db)
-                db.execute("COMMIT")
-            except BaseException:
+                return work(db)
+            finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
-                raise
-            return result
+
+        with self._our_errors():
+            return await asyncio.get_running_loop().run_in_executor(self._thread, transaction)
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        answer = self._writes.add(work)
+        self._thread.submit(self._writes.commit_some, self._connect)
+        with self._our_errors():
+            return await asyncio.wrap_future(answer)
+
+    @contextlib.contextmanager
+    def _our_errors(self) -> Iterator[None]:
+        try:
+            yield
         except sqlite3.IntegrityError as error:
             raise Taken(f"a document of that id exists already ({error})") from error
         except sqlite3.Error as error:
@@ -284,24 +293,29 @@ def _position(continuation: str) -> list[str]:
     return [moment, execution_id]
 
 
-def _insert(db: sqlite3.Connection, record: Record) -> None:
+def _insert(db: sqlite3.Connection, record: Record) -> str:
+    """Add a document. Returns its etag."""
     body, etag, seq = _body(db, record)
     db.execute(
         "INSERT INTO documents (body, etag, seq, workflow, status, due_at, created_at, execution_id, id, feed_range) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (body, etag, seq, *_columns(record), record.execution_id, record.id, _range(record.execution_id)),
     )
+    return etag
 
 
 def _replace(db: sqlite3.Connection, execution: Execution) -> Execution:
-    current = _read(db, execution.execution_id)
-    if current.etag != execution.etag:
+    key = (execution.execution_id, EXEC)
+    row = db.execute("SELECT etag FROM documents WHERE execution_id = ? AND id = ?", key).fetchone()
+    if row is None:
+        raise Missing(f"execution {execution.execution_id} has no document {EXEC}")
+    if row[0] != execution.etag:
         raise Conflict(f"execution {execution.execution_id} changed since it was read")
     body, etag, seq = _body(db, execution)
     db.execute(
         "UPDATE documents SET body = ?, etag = ?, seq = ?, workflow = ?, status = ?, due_at = ?, created_at = ? "
         "WHERE execution_id = ? AND id = ?",
-        (body, etag, seq, *_columns(execution), execution.execution_id, EXEC),
+        (body, etag, seq, *_columns(execution), *key),
     )
     return execution.model_copy(update={"etag": etag})
 
