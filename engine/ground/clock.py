@@ -35,7 +35,7 @@ def from_seconds(seconds: float) -> datetime:
 
 def isoformat(moment: datetime) -> str:
     """The text of an instant. It always has 24 characters, so that texts sort like instants."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def _stored(moment: datetime) -> datetime:

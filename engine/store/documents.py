@@ -103,7 +103,7 @@ class Record(BaseModel):
 
     def with_write_id(self) -> Self:
         """The same record with a fresh write id."""
-        return self.model_copy(update={"write_id": uuid.uuid4().hex})
+        return self.model_copy(update={"write_id": new_write_id()})
 
 
 class Parent(BaseModel):
@@ -256,8 +256,12 @@ class Chunk(Record):
     @classmethod
     def of(cls, execution_id: str, number: int, events: Sequence[Event], run_id: str | None = None) -> Chunk:
         return cls(
-            id=chunk_id(number), execution_id=execution_id, events=dump_events(list(events)), run_id=run_id
-        ).with_write_id()
+            id=chunk_id(number),
+            execution_id=execution_id,
+            write_id=new_write_id(),
+            events=dump_events(list(events)),
+            run_id=run_id,
+        )
 
     @field_validator("id")
     @classmethod
@@ -307,6 +311,11 @@ def _problems(error: ValidationError) -> str:
 def chunk_id(number: int) -> str:
     """The id of the history's chunk with this number."""
     return f"history::{number:08d}"
+
+
+def new_write_id() -> str:
+    """A fresh id that marks one write."""
+    return uuid.uuid4().hex
 
 
 def new_run_id() -> str:

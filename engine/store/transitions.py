@@ -42,7 +42,6 @@ Rules:
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -52,7 +51,7 @@ from pydantic.alias_generators import to_camel
 
 from engine.ground.clock import from_seconds
 from engine.ground.errors import Conflict
-from engine.store.documents import Execution, Parent
+from engine.store.documents import Execution, Parent, new_write_id
 from engine.values.error_records import ErrorRecord
 from engine.values.logic_flags import CURRENT
 from engine.values.outcome import OutcomeKind
@@ -95,7 +94,7 @@ class Transition:
     def changed(self, execution: Execution) -> Execution:
         """The execution with the transition's changes, whether or not the guard holds."""
         grown = {name: getattr(execution, name) + 1 for name in self.increment}
-        return execution.model_copy(update={"write_id": uuid.uuid4().hex, **self.set, **grown})
+        return execution.model_copy(update={"write_id": new_write_id(), **self.set, **grown})
 
     def apply(self, execution: Execution) -> Execution:
         """The execution after the transition. Raises IllegalTransition if the guard doesn't hold."""

@@ -37,6 +37,7 @@ _UNEXPECTED = re.compile(
     r"Expected `([^`]+)`.*?\[(?:field_name='([^']*)', )?input_value=.*?, input_type=(\w+)\]", re.DOTALL
 )
 """What pydantic's serializer says of a value that isn't of its type."""
+
 WHOLE = (str, bool, int, type(None))
 """Types of which JSON says everything: their values come back as they were."""
 MAX_WHOLE = 2**63
@@ -293,7 +294,7 @@ def check_size(text: str, place: str) -> None:
 
 def stored_size(text: str) -> int:
     """How many bytes `text` takes as a string inside a JSON document."""
-    return len(json.dumps(text, ensure_ascii=False).encode())
+    return len(_json.encode(text).encode())
 
 
 def digest(data: Any) -> str:
@@ -301,6 +302,7 @@ def digest(data: Any) -> str:
     return hashlib.sha256(_canonical.encode(data).encode()).hexdigest()[:16]
 
 
+_json = json.JSONEncoder(ensure_ascii=False)
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 

@@ -23,6 +23,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.pipeline.transport import AioHttpTransport
@@ -51,7 +52,8 @@ class CountingTransport(AioHttpTransport):  # type: ignore[misc]  # the SDK load
     """Counts each request, and the request units that its answer reports."""
 
     def __init__(self, usage: Usage) -> None:
-        super().__init__()
+        # For settings of the environment aiohttp asks two threads at each request: for a proxy, and for a password.
+        super().__init__(use_env_settings=bool(getproxies()))
         self._usage = usage
 
     async def send(self, request: Any, **config: Any) -> Any:

@@ -21,6 +21,9 @@ _COLUMNS: dict[Path, str] = {
 _BODY = "CASE WHEN json_valid(body) THEN body END"
 """A body that was cut off has no fields: SQLite would refuse the whole query for it."""
 
+ETAG_IN_BODY = f"json_extract({_BODY}, '$._etag')"
+"""The etag that a body has; null if it is cut off."""
+
 
 def add_functions(db: sqlite3.Connection) -> None:
     """Give a connection the functions that conditions use."""

@@ -35,7 +35,7 @@ from engine.store.base import Filter, Loaded, Page, page_of, sort_documents
 from engine.store.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.store.feed import ChangeFeed
 from engine.store.sqlite.bodies import document_of, document_or_stub
-from engine.store.sqlite.conditions import add_functions, selected
+from engine.store.sqlite.conditions import ETAG_IN_BODY, add_functions, selected
 from engine.store.sqlite.feed import SqliteFeed
 from engine.store.sqlite.group import WaitingWrites
 
@@ -306,10 +306,8 @@ def _insert(db: sqlite3.Connection, record: Record) -> str:
 
 def _replace(db: sqlite3.Connection, execution: Execution) -> Execution:
     key = (execution.execution_id, EXEC)
-    row = db.execute("SELECT etag FROM documents WHERE execution_id = ? AND id = ?", key).fetchone()
-    if row is None:
-        raise Missing(f"execution {execution.execution_id} has no document {EXEC}")
-    if row[0] != execution.etag:
+    row = db.execute(f"SELECT {ETAG_IN_BODY} FROM documents WHERE execution_id = ? AND id = ?", key).fetchone()
+    if row != (execution.etag,) and _read(db, execution.execution_id).etag != execution.etag:
         raise Conflict(f"execution {execution.execution_id} changed since it was read")
     body, etag, seq = _body(db, execution)
     db.execute(
@@ -330,11 +328,14 @@ def _body(db: sqlite3.Connection, record: Record) -> tuple[str, str, int]:
     db.execute("UPDATE sequence SET value = value + 1")
     seq: int = db.execute("SELECT value FROM sequence").fetchone()[0]
     etag = f'"{seq:012d}"'
-    body = json.dumps({**record.to_document(), "_etag": etag}, ensure_ascii=False)
+    body = _json.encode({**record.to_document(), "_etag": etag})
     size = len(body.encode())
     if size > MAX_DOCUMENT_BYTES:
         raise TooLarge(f"document {record.id} takes {size:,} bytes; the limit is {MAX_DOCUMENT_BYTES:,}")
     return body, etag, seq
+
+
+_json = json.JSONEncoder(ensure_ascii=False)
 
 
 def _columns(record: Record) -> Sequence[str | None]:
