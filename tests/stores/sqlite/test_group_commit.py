@@ -92,6 +92,7 @@ async def test_if_sqlite_takes_back_the_transaction_none_of_its_writes_is_answer
         store, store.create(execution(IDS[0])), store._write(full), store.create(execution(IDS[1]))
     )
     assert [type(answer) for answer in answers] == [Unavailable] * 3
+    assert all("disk is full" in str(answer) for answer in answers)
     for id in IDS[:2]:
         with pytest.raises(Missing):
             await store.read(id)
