@@ -196,6 +196,7 @@ class ExecutionShape(Shape):
     suspended: bool
     interrupted: bool
     interrupt_reason: str | None = None
+    interrupted_by: str | None = None
     cause: ErrorShape | None = None
     error: ErrorShape | None = None
     compensation_errors: list[ErrorShape] | None = None

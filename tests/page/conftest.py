@@ -27,6 +27,7 @@ class Site:
 
     url: str
     key: str
+    data: Path
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None and method != "POST" else json.dumps(body).encode()
@@ -75,7 +76,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             key = found[1]
             break
     assert url, (folder / "log").read_text()
-    yield Site(url, key)
+    yield Site(url, key, folder / "s.sqlite")
     process.terminate()
     process.communicate(timeout=20)
     log.close()

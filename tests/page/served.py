@@ -38,6 +38,18 @@ async def unreachable(what: str) -> str:
     raise ConnectionError(f"no answer from {what}")
 
 
+MENDED = set[str]()
+"""The texts that `mended` has failed with: it fails once with each."""
+
+
+@activity
+async def mended(text: str) -> str:
+    if text in MENDED:
+        return text
+    MENDED.add(text)
+    raise ConnectionError(f"no answer for {text}")
+
+
 @activity
 async def double(number: int) -> int:
     return number * 2
@@ -90,6 +102,24 @@ async def stuck(text: str) -> None:
 
 
 @workflow
+async def untidy(text: str) -> str:
+    """Ends while a step is open, a task of its own has failed, and a value of a channel lies unread."""
+    await decision
+
+    async def lost() -> None:
+        raise ValueError(f"nobody looks at {text}")
+
+    tasks = asyncio.create_task(lost()), asyncio.create_task(asyncio.sleep(3_600))
+    await double(1)
+    return f"{len(tasks)}"
+
+
+@workflow
+async def flaky(text: str) -> str:
+    return await mended(text)
+
+
+@workflow
 async def many(number: int) -> int:
     total = 0
     for start in range(0, number, 100):
@@ -97,6 +127,6 @@ async def many(number: int) -> int:
     return total
 
 
-runtime = Runtime.from_environment([waits, part, retries, asks, returns, fails, stuck, many], os.environ)
+runtime = Runtime.from_environment([waits, part, retries, asks, returns, fails, stuck, untidy, flaky, many], os.environ)
 app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
 app.register_functions(blueprint(runtime))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Page, expect
 
+from engine import Runtime, workflow
 from tests.page.conftest import OpenPage, Site
 
 MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
@@ -98,6 +101,48 @@ def test_home_groups_what_needs_a_person_by_its_cause(open_page: OpenPage, site:
         site.call("POST", f"executions/{id}/terminate")
 
 
+def test_what_the_code_left_behind_is_shown(open_page: OpenPage, site: Site) -> None:
+    id = site.start("untidy", MARKUP)
+    reach(site, id, is_waiting)
+    site.call("POST", f"executions/{id}/channels/page.words", "unread")
+    site.call("POST", f"executions/{id}/deferreds/page.decision", {"approved": True, "by": "Grace"})
+    reach(site, id, ended)
+    page = open_page(f"#/executions/{id}")
+    left = page.get_by_role("region", name="Left behind")
+    expect(left.get_by_role("listitem")).to_have_count(3)
+    expect(left).to_contain_text(f"nobody looks at {MARKUP}")
+    expect(page.get_by_text("One value of a channel had arrived and was never received.")).to_be_visible()
+    check(page, "left behind")
+
+
+def test_what_no_app_drives_says_what_the_app_lacks(open_page: OpenPage, site: Site) -> None:
+    """On its own page, in the list and at home, in both widths."""
+    with ThreadPoolExecutor() as pool:  # the thread of the test has Playwright's event loop
+        id = pool.submit(asyncio.run, start_elsewhere(site)).result()
+    page = open_page(f"#/executions/{id}")
+    lacks = "this deployment lacks workflow 'elsewhere' version '1'"
+    expect(page.get_by_role("region", name="Why it is left alone")).to_contain_text(lacks)
+    expect(page.get_by_role("heading", name="elsewhere")).to_contain_text("Left alone")
+    check(page, "left alone")
+    page = open_page("#/list?q=workflow:elsewhere", narrow=True)
+    expect(page.get_by_role("list", name="Executions").get_by_role("listitem")).to_contain_text("Left alone")
+    check(page, "left alone, listed")
+    site.call("POST", f"executions/{id}/terminate")
+
+
+async def start_elsewhere(site: Site) -> str:
+    """Start an execution of another app on the same store."""
+
+    @workflow
+    async def elsewhere(text: str) -> str:
+        return text
+
+    runtime = Runtime.from_environment([elsewhere], {"ENGINE_SQLITE_FILE": str(site.data)})
+    handle = await runtime.client.start(elsewhere, "a")
+    await runtime.close()
+    return handle.execution_id
+
+
 # -- actions --
 
 
@@ -151,7 +196,27 @@ def test_each_action_asks_and_says_what_it_did(
         assert reach(site, id, lambda status: status["updatedAt"] != before)["status"] == "running"
     else:
         assert reach(site, id, ended)["outcome"] == outcome
+        if action == "Interrupt":
+            expect(page.get_by_role("note", name="Interrupt")).to_contain_text("the customer called")
         expect(page.get_by_role("heading", name="asks")).to_contain_text(outcome.capitalize())
+
+
+def test_a_failed_execution_is_retried(open_page: OpenPage, site: Site) -> None:
+    """One from its own page, many from the list."""
+    ids = [site.start("flaky", name) for name in ("one", "two", "three")]
+    for id in ids:
+        assert reach(site, id, ended)["outcome"] == "failed"
+    page = open_page(f"#/executions/{ids[0]}")
+    page.get_by_role("button", name="Retry").click()
+    page.get_by_role("dialog").get_by_role("button", name="Retry").click()
+    expect(said(page)).to_contain_text("was opened again")
+    expect(page.get_by_role("heading", name="flaky")).to_contain_text("Completed")
+    page = open_page(f"#/list?q=id:{','.join(ids)}")
+    page.get_by_label("All 3 shown").check()
+    page.get_by_role("button", name="Retry").click()
+    page.get_by_role("dialog", name="Retry 2 executions?").get_by_role("button", name="Retry").click()
+    expect(said(page)).to_contain_text("2 of 2 done")
+    assert [reach(site, id, ended).get("result") for id in ids] == ["one", "two", "three"]
 
 
 def test_what_has_ended_is_purged(open_page: OpenPage, site: Site) -> None:

@@ -26,7 +26,7 @@ export const ACTIONS = {
     title: "Retry",
     explains: "The execution is opened again, and the step that failed runs again.",
     did: "was opened again",
-    allowed: (one) => ["failed", "interrupted"].includes(one.outcome) && Boolean(one.links?.retry),
+    allowed: (one) => ["failed", "interrupted"].includes(one.outcome),
     run: (id) => act("POST", `executions/${id}/retry`),
   },
   terminate: {

@@ -66,7 +66,6 @@ export function Execution({ id }) {
         ${execution.completedAt
           ? html`<span>ended <${Time} at=${execution.completedAt} /> after ${span((new Date(execution.completedAt) - new Date(execution.createdAt)) / 1000)}</span>`
           : html`<span>changed <${Time} at=${execution.updatedAt} relative /></span>`}
-        ${execution.interrupted && execution.status === "running" && html`<span class="tag">asked to stop</span>`}
         ${Object.entries(execution.tags || {}).map(([name, value]) => html`<a class="tag" href=${listAddress(`workflow:${execution.workflow} tag.${name}:${JSON.stringify(value)}`)}>${name}=${value}</a>`)}</p>
     </header>
     <${Notice} problem=${problem} />
@@ -74,7 +73,7 @@ export function Execution({ id }) {
     ${details.problem && html`<p class="notice">The history couldn't be replayed to its end: ${details.problem}</p>`}
     ${details.failed && html`<${Notice} problem=${details.failed} />`}
     <${Section} title="Timeline">${details.steps
-      ? details.steps.length ? html`<${Timeline} execution=${execution} steps=${details.steps} events=${details.history.events} />` : html`<p class="quiet">It has asked for nothing yet.</p>`
+      ? details.steps.length ? html`<${Timeline} execution=${execution} steps=${details.steps} events=${details.history.events} />` : html`<p class="quiet">${details.problem ? "Its steps can't be shown." : "It has asked for nothing yet."}</p>`
       : html`<p class="quiet">Loading…</p>`}<//>
     <${Section} title="Events">${details.history ? html`<${Events} id=${id} history=${details.history} execution=${execution} />` : html`<p class="quiet">Loading…</p>`}<//>
     <div class="pair">
@@ -99,24 +98,39 @@ function Large({ id, size }) {
   return html`<button class="link" onClick=${load}>Show ${size.toLocaleString()} characters</button>`;
 }
 
+// That it was asked to stop, by whom and why.
+function Interrupt({ execution }) {
+  if (!execution.interrupted) return null;
+  return html`<p class="notice break" role="note" aria-label="Interrupt">${execution.status === "running" ? "It was asked to stop, and cleans up." : "It was asked to stop."}
+    ${execution.interruptedBy && html` By: <b>${execution.interruptedBy}</b>.`}
+    ${execution.interruptReason && html` Reason: <q>${execution.interruptReason}</q>`}</p>`;
+}
+
 // The first thing to see: why it isn't moving, or how it ended.
 function Now({ execution, details, onGive, onAsk }) {
   const state = stateOf(execution);
   if (execution.status === "complete") {
-    return html`${execution.error && html`<section class="now bad" aria-label="Error"><h2>It ${execution.outcome}</h2><${ErrorTree} error=${execution.error} /></section>`}
+    return html`<${Interrupt} execution=${execution} />
+      ${execution.error && html`<section class="now bad" aria-label="Error"><h2>It ${execution.outcome}</h2><${ErrorTree} error=${execution.error} /></section>`}
       ${execution.compensationErrors?.map((error) => html`<section class="now bad" aria-label="Error of a compensation"><h2>A compensation failed</h2><${ErrorTree} error=${error} /></section>`)}
-      ${execution.unreadValues && html`<p class="notice">${execution.unreadValues} values of channels had arrived and were never received.</p>`}`;
+      ${execution.leftovers && html`<section class="now stuck" aria-label="Left behind"><h2>Its code left behind</h2>
+        <ul class="fields">${execution.leftovers.map((text) => html`<li class="break">${text}</li>`)}</ul></section>`}
+      ${execution.unreadValues && html`<p class="notice">${execution.unreadValues === 1 ? "One value of a channel had arrived and was" : `${execution.unreadValues} values of channels had arrived and were`} never received.</p>`}`;
   }
-  return html`${execution.cause && html`<section class="now bad" aria-label="Why it is suspended">
+  return html`<${Interrupt} execution=${execution} />
+    ${execution.leftAlone && html`<section class="now alone" aria-label="Why it is left alone">
+      <h2>This app leaves it alone</h2><p class="break">It isn't driven here: ${execution.leftAlone}.</p>
+      <p>Deploy what it lacks, and it goes on by itself. If that is gone for good, terminate it.</p></section>`}
+    ${execution.cause && html`<section class="now bad" aria-label="Why it is suspended">
       <h2>It needs you</h2><${ErrorTree} error=${execution.cause} /><${Steps} cause=${execution.cause} />
       <p><button class="primary" onClick=${() => onAsk("resume")}>Resume…</button></p></section>`}
-    <section class="now ${state}" aria-label="What it waits for">
+    ${(!execution.leftAlone || details.pending?.length > 0) && html`<section class="now ${state}" aria-label="What it waits for">
       <h2>${state === "running" ? "Doing now" : "Waiting for"}</h2>
       ${!details.pending && html`<p class="quiet">Loading…</p>`}
       ${details.pending?.length === 0 && html`<p class="quiet">${execution.suspended ? "Nothing that the code asked for is open." : "It hasn't asked for anything yet."}</p>`}
       <ul class="pending">${details.pending?.slice(0, 50).map((step) => html`<${Pending} key=${step.kind + step.step} step=${step} onGive=${onGive} />`)}</ul>
       ${details.pending?.length > 50 && html`<p class="quiet">and ${details.pending.length - 50} more: see the timeline.</p>`}
-    </section>`;
+    </section>`}`;
 }
 
 const CURES = {

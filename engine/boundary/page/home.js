@@ -40,17 +40,23 @@ export function Home() {
   const [health, unwell] = usePoll(() => get("health"), [], 5);
   const [counts] = usePoll(async () => Promise.all(PERIODS.map(([, q]) => get(`counts?q=${encodeURIComponent(q)}`))), [], 10);
   const groups = byCause(stuck?.executions || []);
-  const well = health && !groups.length && !late?.executions.length;
+  const alone = Object.entries(health?.leftAlone || {}), unreadable = Object.entries(health?.unreadable || {});
+  const well = health && !groups.length && !late?.executions.length && !alone.length && !unreadable.length;
   return html`<main class="home" id="main">
     <h1>Home</h1>
     <${Notice} problem=${problem} />
     <p class="verdict ${unwell ? "bad" : well ? "good" : "warn"}" role="status">
       ${unwell && unwell.status !== 401 ? `The store can't be reached: ${unwell.message}` : !health ? "…" : well ? "All is well: nothing waits for a person, and nothing is late."
-        : [groups.length ? `${stuck.executions.length}${stuck.continuation ? " or more" : ""} need${stuck.executions.length === 1 ? "s" : ""} a person` : "", late?.executions.length ? `${late.executions.length} late` : ""].filter(Boolean).join(", ") || "Something wants attention."}</p>
+        : [groups.length ? `${stuck.executions.length}${stuck.continuation ? " or more" : ""} need${stuck.executions.length === 1 ? "s" : ""} a person` : "", late?.executions.length ? `${late.executions.length} late` : "", alone.length ? `${alone.reduce((sum, [, count]) => sum + count, 0)} left alone` : "", unreadable.length ? `${unreadable.length} unreadable` : ""].filter(Boolean).join(", ") || "Something wants attention."}</p>
     ${groups.length > 0 && html`<section aria-label="Needs a person"><h2>Needs a person</h2><ul class="groups">
       ${groups.map((group) => html`<li><a href=${listAddress(`is:stuck workflow:${group.workflow} error:${group.cause.type}`)}>
           <b class="count">${group.executions.length}</b><span><b class="break">${group.workflow}: ${group.cause.type}</b><span class="brief">${group.cause.message}</span></span></a></li>`)}
     </ul></section>`}
+    ${alone.length > 0 && html`<section aria-label="Left alone"><h2>Left alone</h2><p>This app doesn't drive these: it lacks their workflow or version, or is older than they are.</p>
+      <ul class="groups">${alone.map(([name, count]) => html`<li><a href=${listAddress(`status:running workflow:${name.split(" version ")[0]}`)}>
+        <b class="count">${count}</b><span><b class="break">${name}</b></span></a></li>`)}</ul></section>`}
+    ${unreadable.length > 0 && html`<section aria-label="Unreadable"><h2>Unreadable</h2>
+      <ul class="fields">${unreadable.map(([id, problem]) => html`<li class="break"><code>${id.slice(0, 8)}</code> ${problem}</li>`)}</ul></section>`}
     ${late?.executions.length > 0 && html`<section aria-label="Late"><h2>Late</h2><p>These have been due for more than two minutes, and nobody drives them. Does the app run? Does its timer trigger fire?</p>
       <ul class="late">${late.executions.slice(0, 10).map((one) => html`<li><a href=${`#/executions/${one.executionId}`}>${one.workflow} <code>${one.executionId.slice(0, 8)}</code></a> <${State} of=${one} />${one.dueAt && html` due <${Time} at=${one.dueAt} relative />`}</li>`)}</ul></section>`}
     <section aria-label="Throughput"><h2>Started</h2>

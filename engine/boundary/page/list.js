@@ -29,6 +29,12 @@ function without(q) {
   return q.split(/\s+/).filter((term) => !CHIP_TERMS.includes(term)).join(" ");
 }
 
+// Why it failed, or why it isn't driven.
+function why(one) {
+  const error = one.error || one.cause;
+  return error ? `${error.type}: ${error.message}` : one.leftAlone || "";
+}
+
 function kept() {
   try {
     return JSON.parse(localStorage.getItem("columns")) || COLUMNS.map(([name]) => name);
@@ -131,7 +137,7 @@ export function List({ q }) {
         ${has("tags") && html`<span class="cell tags">${Object.entries(one.tags || {}).map(([name, value]) => html`<span class="tag">${name}=${value}</span>`)}</span>`}
         ${has("created") && html`<span class="cell created"><${Time} at=${one.createdAt} /></span>`}
         ${has("took") && html`<span class="cell took">${one.completedAt ? span((new Date(one.completedAt) - new Date(one.createdAt)) / 1000) : ""}</span>`}
-        ${has("error") && html`<span class="cell error">${(one.error || one.cause) && `${(one.error || one.cause).type}: ${(one.error || one.cause).message}`}</span>`}
+        ${has("error") && html`<span class="cell error">${why(one)}</span>`}
       </div>`} />`}
     ${listed?.continuation && html`<p class="more"><button onClick=${() => setPages(pages + 1)}>Show more</button>
       ${pages < 50 && html` <button class="link" onClick=${() => setPages(50)}>Show up to ${(50 * PAGE).toLocaleString()}</button>`}</p>`}

@@ -8,6 +8,7 @@ const STATES = {
   running: ["●", "Running"],
   waiting: ["◔", "Waiting"],
   stuck: ["!", "Needs you"],
+  alone: ["!", "Left alone"],
   completed: ["✓", "Completed"],
   failed: ["✕", "Failed"],
   interrupted: ["■", "Interrupted"],
@@ -18,6 +19,7 @@ const STATES = {
 export function stateOf(execution) {
   if (execution.status === "missing" || !execution.status) return "missing";
   if (execution.status === "complete") return execution.outcome;
+  if (execution.leftAlone) return "alone";
   if (execution.cause) return "stuck";
   return execution.suspended ? "waiting" : "running";
 }

@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ from pydantic import BaseModel, Field
 
 from engine import Channel, Deferred, Failure, Runtime, Workflow, workflow
 from engine.boundary import functions, history, http
-from engine.boundary.answers import Request, Response
+from engine.boundary.answers import Request, Response, describe
 from engine.boundary.openapi import describe_api
+from engine.boundary.status import Status
 from engine.testing import Environment
+from engine.values.error_records import ErrorRecord
 
 
 class Item(BaseModel):
@@ -87,6 +89,16 @@ def test_it_is_a_valid_description(described: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(json.loads(json.dumps(described))).validate()
     ids = [operation["operationId"] for path in described["paths"].values() for operation in path.values()]
     assert len(ids) == len(set(ids))
+
+
+def test_every_field_of_an_execution_is_described(described: dict[str, Any]) -> None:
+    """With all that a status can hold: the API's description has a property for each field of the answer."""
+    at, error = datetime(2026, 1, 2, tzinfo=UTC), ErrorRecord(type="Unlucky", message="13")
+    status = Status(
+        *("id", "sells", "1", "complete", "completed", True, True, "reason", "who", error, "{}", error, (error,)),
+        *(("a task",), 1, {"a": "b"}, at, at, at, at, "lacks it"),
+    )
+    assert set(describe(status)) <= set(described["components"]["schemas"]["ExecutionShape"]["properties"])
 
 
 def test_every_route_of_the_app_is_described(described: dict[str, Any]) -> None:
