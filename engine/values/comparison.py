@@ -4,7 +4,8 @@ Rules:
 1. A model or dataclass must come back as its own class, with equal fields, the same given fields (`model_fields_set`),
    and equal private attributes if these are plain data. Other private attributes (a lock, a client) don't count.
 2. Any other value must come back equal, as its own class or as a declared base of that class. For example, a str enum
-   member may come back as str, and an int as float where float is declared.
+   member may come back as str, and an int as float where float is declared. What equality doesn't see must come back
+   too: the length limit of a deque, and what a mapping answers for a missing key (a defaultdict, a Counter).
 3. A moment must come back with the same wall clock time, UTC offset and named time zone. Without an offset, `fold` must
    be the same. A time zone without a name (not a `zoneinfo.ZoneInfo`) whose offset changes is refused.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import defaultdict, deque
 from collections.abc import Mapping, Set
 from datetime import datetime, time
 from typing import Any
@@ -37,11 +39,21 @@ def difference(before: Any, after: Any, path: str = "") -> str | None:
         return _of_items(_fields(before), _fields(after), path) or _unseen(before, after, path)
     if not isinstance(before, type(after)) and not (isinstance(before, int) and type(after) is float):
         return _message(path, before, after)
+    if isinstance(before, deque) and before.maxlen != after.maxlen:
+        return f"the length limit of a deque would be lost{_at(path)}"
     if isinstance(before, Mapping):
+        if _answer_for_missing(before) != _answer_for_missing(after):
+            return f"what a {type(before).__name__} answers for a missing key would be lost{_at(path)}"
         return _of_items(before, after, path)
     if isinstance(before, list | tuple):
         return _of_items(dict(enumerate(before)), dict(enumerate(after)), path)
     return None if _is_same(before, after) else _message(path, before, after)
+
+
+def _answer_for_missing(mapping: Mapping[Any, Any]) -> object:
+    if isinstance(mapping, defaultdict):
+        return mapping.default_factory
+    return getattr(type(mapping), "__missing__", None)
 
 
 def _of_items(before: Mapping[Any, Any], after: Mapping[Any, Any], path: str) -> str | None:
@@ -67,7 +79,7 @@ def _fields(value: Any) -> dict[str, Any]:
 def _unseen(before: Any, after: Any, path: str) -> str | None:
     if not isinstance(before, BaseModel):
         return None
-    at = f" at {path.lstrip('.')}" if path else ""
+    at = _at(path)
     if before.model_fields_set != after.model_fields_set:
         return f"which fields were given would be lost{at}"
     kept = after.__pydantic_private__ or {}
@@ -99,8 +111,12 @@ def _is_same(before: Any, after: Any) -> bool:
     return type(before).__eq__ is object.__eq__ or bool(before == after)  # type: ignore[comparison-overlap]
 
 
+def _at(path: str) -> str:
+    return f" at {path.lstrip('.')}" if path else ""
+
+
 def _message(path: str, before: Any, after: Any) -> str:
-    where = f" at {path.lstrip('.')}" if path else ""
+    where = _at(path)
     if type(before) is type(after):
         return f"another {type(before).__name__} would come back{where}"
     return f"{type(before).__name__} would come back as {type(after).__name__}{where}"

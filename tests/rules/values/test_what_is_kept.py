@@ -5,6 +5,8 @@ The same values go through every place: a payload, an argument, a result, a defe
 
 from __future__ import annotations
 
+import collections
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -172,6 +174,35 @@ def test_what_json_says_stands_in_the_first_line() -> None:
 def test_bytes_and_computed_fields_are_at_home_in_models() -> None:
     """N11."""
     assert Codec(Image, "it").round_trip(Image(raw=b"\x89PNG\xff"))[1] == Image(raw=b"\x89PNG\xff")
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "lost"),
+    [
+        (deque[int], deque([1], maxlen=3), "length limit"),
+        (dict[str, int], defaultdict(int, a=1), "missing key"),
+        (dict[str, int], collections.Counter("aab"), "missing key"),
+        (defaultdict[str, int], defaultdict(lambda: 7, a=1), "missing key"),
+    ],
+)
+def test_what_a_container_does_later_is_refused_by_name_if_it_would_be_lost(type: Any, value: Any, lost: str) -> None:
+    """N4: equality doesn't see it."""
+    with pytest.raises(EncodingError, match=lost):
+        Codec(type, "a result").round_trip(value)
+
+
+@pytest.mark.parametrize(
+    ("type", "value"),
+    [
+        (deque[int], deque([1])),
+        (defaultdict[str, list[int]], defaultdict(list, a=[1])),
+        (collections.Counter[str], collections.Counter("aab")),
+        (dict[str, int], {"a": 1}),
+    ],
+)
+def test_containers_of_their_declared_kind_are_kept(type: Any, value: Any) -> None:
+    back = Codec(type, "a result").round_trip(value)[1]
+    assert (back, back.__class__) == (value, value.__class__)
 
 
 def test_private_data_is_refused_by_name() -> None:
