@@ -116,7 +116,7 @@ def test_what_the_code_left_behind_is_shown(open_page: OpenPage, site: Site) -> 
 
 
 def test_what_no_app_drives_says_what_the_app_lacks(open_page: OpenPage, site: Site) -> None:
-    """On its own page, in the list and at home, in both widths."""
+    """On its own page, and in the list of a narrow window."""
     with ThreadPoolExecutor() as pool:  # the thread of the test has Playwright's event loop
         id = pool.submit(asyncio.run, start_elsewhere(site)).result()
     page = open_page(f"#/executions/{id}")
