@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 
 from engine.boundary.client import Client, TakesNothing, TakesPayload, id_of
 from engine.boundary.handle import Handle
+from engine.boundary.inspection import Inspection, inspect
 from engine.boundary.status import Status
 from engine.core.declarations import MISSING, Activity, Deferred, Workflow
 from engine.core.registry import Declaration, Registry
@@ -24,7 +25,7 @@ from engine.testing.process import Fate, Process
 from engine.testing.replayer import export, replay
 from engine.testing.stage import Script, Stage, check_step, every_call
 from engine.testing.stand_ins import StagedRegistry
-from engine.values.events import AttemptFailed, Begun, Event, StepResolved
+from engine.testing.told import shown, timeline, why
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -182,6 +183,20 @@ class Environment:
         client = Client(self.store.inner, self.registry, self.settings, self.clock, None)
         return await client.status(id_of(execution))
 
+    async def timeline(self, execution: str | Handle[Any]) -> str:
+        """What happened when in an execution, as text: each step that its code asked for, with the line of source, and
+        each event. Raises StoreError if there is no such execution."""
+        return timeline(await self._inspect(execution))
+
+    async def why(self, execution: str | Handle[Any]) -> str:
+        """What an execution waits for now, as text: each step with the line of source that asked for it; or why it
+        doesn't wait. Raises StoreError if there is no such execution."""
+        return why(await self._inspect(execution))
+
+    async def _inspect(self, execution: str | Handle[Any]) -> Inspection:
+        store = self.store.inner
+        return await inspect(store, self.registry, await store.read(id_of(execution)))
+
     async def settle(self, limit: int = 10_000) -> None:
         """Drive all executions until none has work to do at the present time. The clock stands still. Raises
         AssertionError if that takes more than `limit` rounds."""
@@ -224,7 +239,7 @@ class Environment:
         """The end of the history, for people."""
         loaded = await self.store.inner.load(execution_id)
         events = [event for chunk in loaded.chunks for event in chunk.decoded()]
-        return "Its last events: " + ("; ".join(map(_shown, events[-SHOWN_EVENTS:])) or "none, it hasn't begun")
+        return "Its last events: " + ("; ".join(map(shown, events[-SHOWN_EVENTS:])) or "none, it hasn't begun")
 
     async def _drive(self, executions: list[Execution], workers: list[Process]) -> None:
         calls = [worker.drive(execution) for execution in executions for worker in workers]
@@ -291,14 +306,3 @@ class Environment:
 
 def _listed(executions: list[Execution]) -> str:
     return ", ".join(sorted({f"workflow {each.workflow!r} version {each.version!r}" for each in executions}))
-
-
-def _shown(event: Event) -> str:
-    match event:
-        case StepResolved(error=None):
-            return f"{event.kind} {event.step} ended"
-        case StepResolved() | AttemptFailed() if event.error is not None:
-            return f"{event.step} failed: {event.error.type}: {event.error.message[:80]}"
-        case Begun():
-            return f"child {event.step} began"
-    return event.kind

@@ -330,6 +330,8 @@ async def is_tested(env: Environment, order: Order) -> None:
     assert_type(await env.finish(handle.execution_id), Status)
     await env.resolve(handle, approval, True)
     await env.resolve(handle, signal)
+    assert_type(await env.timeline(handle), str)
+    assert_type(await env.why(handle.execution_id), str)
     env.fail("charge#2", ConnectionError(), times=2)
     env.fail_activity(charge, ConnectionError())
     await env.start(fulfil, "lamp")  # type: ignore[misc]
