@@ -32,7 +32,7 @@ from engine.driving.children import Children
 from engine.driving.claim import Claim
 from engine.driving.delivery import Delivery
 from engine.driving.end_log import log_end
-from engine.driving.lease import Lease, LeaseLost
+from engine.driving.lease import EVENTS_AT_A_TIME, Lease, LeaseLost
 from engine.driving.log_fields import known_key
 from engine.driving.places import Place
 from engine.driving.resources import Resources
@@ -47,9 +47,6 @@ from engine.values.events import AttemptFailed, Begun, Event, StepHeld, StepReso
 from engine.values.outcome import Outcome
 
 T = TypeVar("T")
-
-EVENTS_AT_A_TIME = 200
-"""Events that a drive replays or delivers before it lets other executions of the process run."""
 
 _log = logging.getLogger("engine")
 _workflow_log = logging.getLogger("engine.workflow")

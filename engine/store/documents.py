@@ -274,14 +274,14 @@ class Chunk(Record):
     def number(self) -> int:
         return int(self.id.partition("::")[2])
 
-    def decoded(self) -> list[Event]:
-        """The chunk's events. Raises DecodingError for events that this version of the engine doesn't know, and for
-        values that aren't JSON."""
+    def decoded(self, start: int = 0, stop: int | None = None) -> list[Event]:
+        """The chunk's events from `start` up to `stop`. Raises DecodingError for events that this version of the engine
+        doesn't know, and for values that aren't JSON."""
         try:
-            events = load_events(self.events)
+            events = load_events(self.events[start:stop])
         except ValidationError as error:
             raise unreadable(self.execution_id, self.id, f"this version doesn't know its events: {error}") from None
-        for number, event in enumerate(events):
+        for number, event in enumerate(events, start):
             value = _text_of(event)
             if value is not None and (problem := problem_of(value)) is not None:
                 raise unreadable(self.execution_id, self.id, f"events.{number}: {problem}")

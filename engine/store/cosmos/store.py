@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from engine.ground.errors import Conflict, Missing, Taken
 from engine.store import transitions
-from engine.store.base import Filter, Loaded, Page, sort_documents
+from engine.store.base import Filter, Loaded, Page, sort_in_turns
 from engine.store.cosmos import patches
 from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.client import Connection
@@ -69,7 +69,7 @@ class CosmosStore:
 
     async def load(self, execution_id: str, from_chunk: int = 0) -> Loaded:
         first = f"history::{from_chunk:08d}"
-        return sort_documents(await self._items.query("load", execution_id, ALL_BUT_EXEC, first=first))
+        return await sort_in_turns(await self._items.query("load", execution_id, ALL_BUT_EXEC, first=first))
 
     async def replace(self, execution: Execution) -> Execution:
         written = _marked(execution)

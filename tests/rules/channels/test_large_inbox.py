@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from engine import Channel, workflow
-from engine.driving import drive
+from engine.driving import lease
 from engine.driving.inbox import Inbox
 from engine.store.documents import InboxItem
 from engine.testing import Environment, ManualClock
@@ -55,7 +55,7 @@ def test_the_next_value_is_found_without_a_walk(count: int) -> None:
 
 async def test_others_run_and_heartbeats_go_out_while_an_inbox_is_delivered() -> None:
     """N1: the loop comes round between a few events; the clock moves meanwhile, and the lease is extended."""
-    count = 5 * drive.EVENTS_AT_A_TIME
+    count = 5 * lease.EVENTS_AT_A_TIME
     async with Environment([adds_up]) as env:
         env.settings = replace(env.settings, lease=timedelta(seconds=30))
         id = await env.start(adds_up, count)
@@ -77,4 +77,4 @@ async def test_others_run_and_heartbeats_go_out_while_an_inbox_is_delivered() ->
         assert status.value() == sum(range(count))
         assert turns > 5
         # A heartbeat for each slice. Without them there are two: the claim, and one before the delivery.
-        assert env.store.count("replace") - before >= count / drive.EVENTS_AT_A_TIME
+        assert env.store.count("replace") - before >= count / lease.EVENTS_AT_A_TIME
