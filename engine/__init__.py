@@ -5,9 +5,10 @@ from engine.boundary.handle import Handle
 from engine.boundary.health import Health
 from engine.boundary.runtime import Runtime
 from engine.boundary.status import Page, Status
+from engine.core.activity import Activity, SyncActivity
 from engine.core.activity_info import ActivityInfo
 from engine.core.authoring import activity, compensate, finalizer, restart, workflow
-from engine.core.declarations import Activity, Channel, Deferred, Peer, SyncActivity, Workflow
+from engine.core.declarations import Channel, Deferred, Peer, Workflow
 from engine.core.retry import Retry
 from engine.ground.errors import (
     ActivityError,

@@ -12,7 +12,8 @@ from engine.boundary.handle import Handle
 from engine.boundary.health import Health, look
 from engine.boundary.requests import Requests
 from engine.boundary.status import Page, Status
-from engine.core.declarations import MISSING, Channel, Deferred, Workflow
+from engine.core.activity import MISSING
+from engine.core.declarations import Channel, Deferred, Workflow
 from engine.core.registry import Registry
 from engine.driving.worker import Worker
 from engine.ground import tokens

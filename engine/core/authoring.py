@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
+from engine.core.activity import MISSING, Activity, SyncActivity, current_context
 from engine.core.activity_info import ActivityInfo, current_info
 from engine.core.context import Context
-from engine.core.declarations import MISSING, Activity, KeyFunction, SyncActivity, Workflow, current_context
+from engine.core.declarations import KeyFunction, Workflow
 from engine.core.options import DEFAULT_PARALLEL, Options, Tags
 from engine.core.retry import Retry
 from engine.values.outcome import Outcome

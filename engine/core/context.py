@@ -17,7 +17,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import Any, NoReturn
 
-from engine.core.declarations import Activity, Channel, Deferred, Workflow
+from engine.core.activity import Activity
+from engine.core.declarations import Channel, Deferred, Workflow
 from engine.core.loop import DurableLoop, DurableTimer
 from engine.core.messages import Message, MessageKind
 from engine.core.patches import Patches
@@ -34,7 +35,8 @@ from engine.values.outcome import Outcome
 
 
 class Context:
-    """What one run's code calls. It implements `engine.core.declarations.Steps` and `engine.core.loop.Timers`."""
+    """What one run's code calls. It implements `CallsActivities`, `Steps`
+    and `Timers`."""
 
     def __init__(
         self,

@@ -1,27 +1,21 @@
-"""The declarations of an author: activities, workflows, deferreds and channels. Nothing here runs by itself."""
+"""The declarations of an author beside activities: workflows, deferreds and channels. Nothing here runs by itself."""
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
-import copy
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from datetime import timedelta
-from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, cast, overload
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
-from engine.core.loop import DurableLoop
+from engine.core.activity import Call, current_context, named
 from engine.core.options import Options, checked_tags
 from engine.core.places import declared_at
-from engine.core.retry import NEVER, Retry
 from engine.core.typed_values import TypedValues
 from engine.ground import tokens
 from engine.ground.errors import EncodingError, InvalidInput
 from engine.ground.names import checked_name, is_execution_id, is_workflow_name
 from engine.ground.names import execution_id as derived_id
-from engine.values.codec import Codec, Signature, type_hints
+from engine.values.codec import Codec, type_hints
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -29,22 +23,15 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Call = Coroutine[object, object, R]
-"""A call that gives an R when awaited. The type contains no Any, because mypy finds no type for an `asyncio.gather` of
-calls whose types contain Any."""
 KeyFunction = Callable[[Any], str] | Callable[[], str]
 """Makes an idempotency key from the payload. For a workflow without a payload, it takes no argument."""
 
 MAX_REASON = 1_000
 """Characters of the reason for an interrupt."""
-MISSING: Any = object()
-"""Stands for a payload or an option that wasn't given. None can't, because None may be given."""
 
 
 class Steps(Protocol):
     """What a declaration needs from the context of the code that uses it."""
-
-    def call_activity(self, activity: Activity[Any, Any], args: Any, kwargs: Any) -> Coroutine[Any, Any, Any]: ...
 
     def receive_deferred(self, deferred: Deferred[Any]) -> Coroutine[Any, Any, Any]: ...
 
@@ -62,125 +49,6 @@ class Steps(Protocol):
         target: Channel[Any] | Deferred[Any] | None,
         value: Any,
     ) -> Coroutine[Any, Any, Any]: ...
-
-
-class StandIns(Protocol):
-    """Functions that run in place of the activities' own functions, in tests."""
-
-    def function_of(self, activity: Activity[Any, Any]) -> Callable[..., Any]: ...
-
-    def is_async(self, activity: Activity[Any, Any]) -> bool: ...
-
-
-stand_ins: contextvars.ContextVar[StandIns | None] = contextvars.ContextVar("stand_ins", default=None)
-"""In the context of a driver: the stand-ins that its activities run. None: they run their own functions."""
-
-
-def current_context() -> Any:
-    """The context of the run whose code is being executed, or None outside of workflow code."""
-    loop = asyncio._get_running_loop()
-    return loop.owner if isinstance(loop, DurableLoop) else None
-
-
-class Activity(Generic[P, R]):
-    """A function that a workflow calls as a durable step. Made by `@activity`.
-
-    In a workflow, a call is a step: it is awaited once and runs at least once, and its result is stored. Anywhere else,
-    a call calls the plain function.
-    """
-
-    def __init__(
-        self,
-        function: Callable[P, R] | Callable[P, Awaitable[R]],
-        name: str | None,
-        retry: Retry | None,
-        timeout: timedelta | None,
-        raises: Sequence[type[BaseException]],
-    ) -> None:
-        generates = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
-        if (not inspect.isroutine(function) and not isinstance(function, functools.partial)) or generates:
-            hint = ": it has a yield, which makes it a generator" if generates else ""
-            raise TypeError(f"@activity takes a function or an async function, not {function!r}{hint}")
-        if _stands_in_a_class(function):
-            raise TypeError(
-                f"@activity can't decorate {plain(function).__qualname__} in its class: no instance would be "
-                f"given. Make an activity of an instance's method, as in charge = activity(Payments(client).charge)"
-            )
-        _check_attempts(retry, timeout)
-        if not isinstance(raises, Sequence):
-            raise TypeError(f"raises= takes a list of exception classes, not {raises!r}")
-        for declared in raises:
-            if not (isinstance(declared, type) and issubclass(declared, Exception)) or issubclass(
-                declared, StopIteration | StopAsyncIteration
-            ):
-                raise TypeError(f"raises= takes exception classes that a coroutine may raise, not {declared!r}")
-        functools.update_wrapper(cast(Any, self), function)
-        self.function: Callable[..., Any] = function
-        self.origin: Activity[Any, Any] = self
-        """The activity as it was declared, without the options of one call."""
-        self.name = checked_name(name or plain(function).__name__, "activity")
-        self.retry = retry or NEVER
-        self.timeout = timeout
-        self.raises = tuple(raises)
-        self._is_async = inspect.iscoroutinefunction(function)
-        self._shown = repr(self)
-        self.place = declared_at()
-
-    @property
-    def to_run(self) -> Callable[..., Any]:
-        """The function that an attempt runs: the author's function, or its stand-in in a test."""
-        others = stand_ins.get()
-        return self.function if others is None else others.function_of(self)
-
-    @property
-    def is_async(self) -> bool:
-        """Whether `to_run` is async. A function that isn't async runs in a thread."""
-        others = stand_ins.get()
-        return self._is_async if others is None else others.is_async(self)
-
-    @functools.cached_property
-    def signature(self) -> Signature:
-        """How arguments and result are stored. It is built at first use, when every annotation can be resolved."""
-        return Signature(self.function, f"activity {self.name}")
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        run = current_context()
-        if run is None:
-            return cast(Call[R], self.function(*args, **kwargs)) if self._is_async else self._plain_call(args, kwargs)
-        return _named(cast(Steps, run).call_activity(self, args, kwargs), self._shown)
-
-    def with_options(self, *, retry: Retry | None = MISSING, timeout: timedelta | None = MISSING) -> Self:
-        """The same activity with other options for one call, as in `charge.with_options(timeout=minute)(order)`.
-
-        retry: when to repeat a failed attempt of this call. None: never.
-        timeout: the time limit of one attempt. None: no limit.
-
-        An option that isn't given stays as declared. The history doesn't record options. So they may change while
-        executions run, and a change applies to all later attempts. Raises TypeError and ValueError as `@activity` does.
-        """
-        _check_attempts(None if retry is MISSING else retry, None if timeout is MISSING else timeout)
-        one = copy.copy(self)
-        one.retry = self.retry if retry is MISSING else retry or NEVER
-        one.timeout = self.timeout if timeout is MISSING else timeout
-        return one
-
-    def _plain_call(self, args: Any, kwargs: Any) -> Call[R]:
-        async def call() -> R:
-            made = self.function(*args, **kwargs)
-            result: R = await made if inspect.isawaitable(made) else made
-            return result
-
-        return _named(call(), self._shown)
-
-    def __repr__(self) -> str:
-        return f"<activity {self.name}>"
-
-
-class SyncActivity(Activity[P, R]):
-    """An activity whose function is sync and runs in a thread. Its calls are awaited, like those of every activity.
-    `function` is the plain function: `pack.function("lamp")` calls it without a workflow and without `await`."""
-
-    function: Callable[P, R]
 
 
 class Deferred(TypedValues, Generic[R]):
@@ -473,36 +341,7 @@ class Workflow(Generic[P, R]):
             raise TypeError(f"workflow {self.name}: {error}") from None
         bound.apply_defaults()
         payload = next(iter(bound.arguments.values()), None)
-        return _named(cast(Steps, run).call_child(self, payload, waits, abandon), repr(self))
+        return named(cast(Steps, run).call_child(self, payload, waits, abandon), repr(self))
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} version {self.version}>"
-
-
-def plain(function: Any) -> Any:
-    """The function under `functools.partial` and bound methods."""
-    while isinstance(function, functools.partial | MethodType):
-        function = function.func if isinstance(function, functools.partial) else function.__func__
-    return function
-
-
-def _check_attempts(retry: object, timeout: object) -> None:
-    if retry is not None and not isinstance(retry, Retry):
-        raise TypeError(f"retry= takes a Retry, such as Retry(max_attempts=3), not {retry!r}")
-    if timeout is not None and not isinstance(timeout, timedelta):
-        raise TypeError(f"the timeout of an activity is a timedelta, not {timeout!r}")
-    if timeout is not None and timeout <= timedelta(0):
-        raise ValueError(f"the timeout of an activity is more than zero, not {timeout}")
-
-
-def _stands_in_a_class(function: Any) -> bool:
-    within = getattr(function, "__qualname__", "").rpartition(".")[0]
-    if not inspect.isfunction(function) or not within or within.endswith("<locals>"):
-        return False
-    return next(iter(inspect.signature(function).parameters), "") == "self"
-
-
-def _named(call: Call[R], name: str) -> Call[R]:
-    """Name the coroutine of a call, for Python's warning if nobody awaits it."""
-    cast(Any, call).__qualname__ = name
-    return call

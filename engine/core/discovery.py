@@ -27,8 +27,9 @@ from dataclasses import dataclass
 from types import CellType, FunctionType, MappingProxyType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
+from engine.core.activity import Activity, plain
 from engine.core.bytecode import Import, names_of
-from engine.core.declarations import Activity, Channel, Deferred, Workflow, plain
+from engine.core.declarations import Channel, Deferred, Workflow
 from engine.core.own_modules import OwnModules
 from engine.values.failures import Failure
 

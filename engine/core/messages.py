@@ -11,7 +11,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Literal
 
-from engine.core.declarations import Activity, Channel, Deferred
+from engine.core.activity import Activity
+from engine.core.declarations import Channel, Deferred
 from engine.core.retry import Retry
 from engine.ground.errors import (
     AlreadyEnded,

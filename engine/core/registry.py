@@ -15,7 +15,8 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from engine.core.declarations import Activity, Channel, Deferred, Workflow
+from engine.core.activity import Activity
+from engine.core.declarations import Channel, Deferred, Workflow
 from engine.core.discovery import Found, reach
 from engine.core.places import class_place
 from engine.values.failures import Failure, check_fields

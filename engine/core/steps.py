@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from engine.core.declarations import Activity, Channel, Deferred, Workflow
+from engine.core.activity import Activity
+from engine.core.declarations import Channel, Deferred, Workflow
 from engine.core.loop import DurableFuture, DurableTimer
 from engine.values.events import StepKind
 from engine.values.inputs import differences, recordable, unequal

@@ -20,7 +20,8 @@ from datetime import timedelta
 from types import FunctionType, ModuleType
 from typing import Any
 
-from engine.core.declarations import Activity, Workflow
+from engine.core.activity import Activity
+from engine.core.declarations import Workflow
 from engine.core.discovery import MISSING, reach, value_of
 from engine.guard.rules import CHANGES, FILE_METHODS, FILES, REPEATED, TAKES_ORDER, TAKES_SECONDS, rule_for
 

@@ -11,7 +11,8 @@ from engine.boundary.client import Client, TakesNothing, TakesPayload, id_of
 from engine.boundary.handle import Handle
 from engine.boundary.inspection import Inspection, inspect
 from engine.boundary.status import Status
-from engine.core.declarations import MISSING, Activity, Deferred, Workflow
+from engine.core.activity import MISSING, Activity
+from engine.core.declarations import Deferred, Workflow
 from engine.core.registry import Declaration, Registry
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import Fault

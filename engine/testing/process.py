@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, cast
 
-from engine.core.declarations import StandIns, stand_ins
+from engine.core.activity import StandIns, stand_ins
 from engine.core.registry import Registry
 from engine.driving.worker import Worker
 from engine.ground.clock import Clock

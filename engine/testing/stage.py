@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from engine.core.activity import Activity
 from engine.core.activity_info import ActivityInfo, current_info
-from engine.core.declarations import Activity
 from engine.testing.process import Process
 
 
@@ -77,7 +77,7 @@ class Script:
 
 
 class Stage:
-    """Decides what the activities of one process run. See `engine.core.declarations.StandIns`."""
+    """Decides what the activities of one process run. See `engine.core.activity.StandIns`."""
 
     def __init__(self, script: Script, process: Process) -> None:
         self._script = script

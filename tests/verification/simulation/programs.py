@@ -30,8 +30,8 @@ from engine import (
     restart,
     workflow,
 )
+from engine.core.activity import current_context
 from engine.core.activity_info import ActivityInfo
-from engine.core.declarations import current_context
 from tests.verification.simulation.faults import Favoured
 
 Program = list[Any]
