@@ -19,9 +19,9 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from engine.core.commands import DropActivity, DropChild, StartActivity, StartChild
 from engine.core.declarations import Workflow
@@ -34,8 +34,11 @@ from engine.driving.delivery import Delivery
 from engine.driving.end_log import log_end
 from engine.driving.lease import EVENTS_AT_A_TIME, Lease, LeaseLost
 from engine.driving.log_fields import known_key
+from engine.driving.outside_task import outside_task
 from engine.driving.places import Place
+from engine.driving.quarantine import check_before_load, check_progress
 from engine.driving.resources import Resources
+from engine.driving.workflow_log import write_lines
 from engine.ground import telemetry
 from engine.ground.errors import CodeFailed, Fault, HistoryFull, Quarantined, StoreError, Stuck, Unavailable
 from engine.store import transitions
@@ -43,13 +46,10 @@ from engine.store.base import MAX_DISCARD
 from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
 from engine.store.transitions import Replacement
 from engine.values.error_records import ErrorRecord, record
-from engine.values.events import AttemptFailed, Begun, Event, StepHeld, StepResolved
+from engine.values.events import Event
 from engine.values.outcome import Outcome
 
-T = TypeVar("T")
-
 _log = logging.getLogger("engine")
-_workflow_log = logging.getLogger("engine.workflow")
 
 
 class Stopping(enum.Enum):
@@ -166,20 +166,11 @@ class Drive:
     async def _begin(self) -> Run:
         """Run the workflow's code to the point where its history ends."""
         payload, history = self.execution.payload or "null", list[Event]()
-        limit, before = self._resources.settings.max_claims, self.execution.claims - 1
-        if before >= 2 * limit:  # only past twice the limit: Lease.load lowers the count if there was progress
-            raise Quarantined(
-                f"claimed {before} times in a row: its driver dies each time, before it has read what is stored. Find "
-                "out what that is, then resume it."
-            )
+        limit = self._resources.settings.max_claims
+        check_before_load(self.execution, limit)
         if not self._is_fresh:
             payload, history = await self._lease.load()
-        before = self.execution.claims - 1
-        if before >= limit:
-            raise Quarantined(
-                f"claimed {before} times in a row without any progress: its driver dies each time, in what follows "
-                f"{_last_step(history)}. Find out what it does, then resume it."
-            )
+        check_progress(self.execution, limit, history)
         one = self.execution
         self._activities.key = known_key(self._workflow, one.execution_id, payload)
         run = self._run = Run(
@@ -193,14 +184,14 @@ class Drive:
             history,
             bool(one.logged),
         )
-        await _outside_task(lambda: self._noting_patches(run, run.begin))
+        await outside_task(lambda: self._noting_patches(run, run.begin))
         for start in range(0, len(history), EVENTS_AT_A_TIME):
 
             def apply(events: list[Event] = history[start : start + EVENTS_AT_A_TIME]) -> None:
                 for event in events:
                     run.apply(event)
 
-            await _outside_task(apply)
+            await outside_task(apply)
             await self._keep_the_lease()
         return run
 
@@ -260,7 +251,7 @@ class Drive:
     async def _deliver(self, run: Run, delivery: Delivery) -> None:
         """Deliver all new events to the code, some at a time. In between, other executions run and heartbeats go
         out."""
-        while await _outside_task(lambda: self._deliver_some(run, delivery)):
+        while await outside_task(lambda: self._deliver_some(run, delivery)):
             await self._keep_the_lease()
 
     def _deliver_some(self, run: Run, delivery: Delivery) -> bool:
@@ -438,52 +429,12 @@ class Drive:
 
     def _write_log(self) -> None:
         """Write the log lines that no driver has written before. The events of their turns are recorded."""
-        if self._run is None:
-            return
-        names = {"execution_id": self.execution.execution_id, "workflow": self.execution.workflow}
-        key = {} if self._activities.key is None else {"key": self._activities.key}
-        for line in self._run.take_log():
-            if line.turn >= self._logged:
-                try:
-                    extra = {**key, **(line.extra or {}), **names}
-                    _workflow_log.log(line.level, line.message, exc_info=line.error, extra=extra)
-                except Exception:  # noqa: BLE001 - logging refuses some levels and names
-                    _log.warning("a line of workflow %(workflow)s can't be logged", names, exc_info=True)
+        if self._run is not None:
+            lines = [line for line in self._run.take_log() if line.turn >= self._logged]
+            write_lines(lines, self.execution, self._activities.key)
 
     def _now(self) -> datetime:
         return self._resources.clock.now()
 
     def _seconds_until(self, moment: datetime) -> float:
         return max(0.0, (moment - self._now()).total_seconds())
-
-
-def _last_step(history: Sequence[Event]) -> str:
-    """What was recorded last, for people."""
-    steps = (
-        event.step for event in reversed(history) if isinstance(event, StepResolved | AttemptFailed | StepHeld | Begun)
-    )
-    return f"step {step}" if (step := next(steps, None)) is not None else "its beginning"
-
-
-async def _outside_task(function: Callable[[], T]) -> T:
-    """Run `function` from a plain callback. Later versions of CPython can't step a task inside another task."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def call() -> None:
-        if future.done():  # the drive was cancelled: nobody awaits the future
-            return
-        result = error = None
-        try:
-            result = function()
-        except BaseException as raised:  # noqa: BLE001 - it is raised where the future is awaited
-            error = raised
-        if future.done():  # the drive was cancelled while `function` ran
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(cast(T, result))
-
-    loop.call_soon(call)
-    return await future
