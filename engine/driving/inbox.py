@@ -15,7 +15,7 @@ class Inbox:
     def __init__(self) -> None:
         self._named: dict[tuple[str, str], InboxItem] = {}
         self._values: dict[str, InboxItem] = {}
-        self._stale: set[str] = set()
+        self._stale: dict[str, InboxItem] = {}
         self._order: dict[str, list[tuple[int, datetime, str]]] = {}
         """A heap for each channel, ordered by position (the number of items that the sender knew of), then by time,
         then by id."""
@@ -31,7 +31,7 @@ class Inbox:
     def add_stale(self, item: InboxItem) -> None:
         """Take in an item for an earlier run, such as the exit of a child. It is counted and later deleted, and never
         delivered."""
-        self._stale.add(item.id)
+        self._stale[item.id] = item
 
     def deferred(self, name: str) -> InboxItem | None:
         """The item that resolved this deferred, or None."""
@@ -48,16 +48,16 @@ class Inbox:
             heapq.heappop(order)
         return self._values[order[0][2]] if order else None
 
-    def read_by(self, taken: Container[str], deferreds: Container[str]) -> list[str]:
-        """The ids of all items that no later run needs: the channel values that this run has taken, these `deferreds`,
+    def read_by(self, taken: Container[str], deferreds: Container[str]) -> list[InboxItem]:
+        """All items that no later run needs: the channel values that this run has taken, these `deferreds`,
         and the exits of children."""
-        named = [item.id for item in self._named.values() if item.kind == "child" or item.name in deferreds]
-        return [*named, *(id for id in self._values if id in taken), *self._stale]
+        named = [item for item in self._named.values() if item.kind == "child" or item.name in deferreds]
+        return [*named, *(item for id, item in self._values.items() if id in taken), *self._stale.values()]
 
     def remove(self, ids: Collection[str]) -> None:
         """Forget the items with these ids, which were deleted."""
         self._named = {key: item for key, item in self._named.items() if item.id not in ids}
-        self._stale -= set(ids)
+        self._stale = {id: item for id, item in self._stale.items() if id not in ids}
         self._values = {id: item for id, item in self._values.items() if id not in ids}
         self._order = {
             channel: [place for place in order if place[2] not in ids] for channel, order in self._order.items()

@@ -27,7 +27,7 @@ from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import MAX_DISCARD, MAX_READS, Loaded, Store, payload_of, wait_for_replica
-from engine.store.documents import INPUT, Chunk, Large, chunk_id, is_large, new_run_id, of_run
+from engine.store.documents import INPUT, Chunk, InboxItem, Large, chunk_id, is_large, new_run_id, of_run
 from engine.store.transitions import Replacement
 from engine.values.codec import stored_size
 from engine.values.events import AttemptFailed, Begun, Event, Restarted, StepHeld, StepResolved, Takeover, effective
@@ -63,6 +63,11 @@ class Lease:
         self._is_loaded = claim.is_fresh
         """Whether the partition was read, or needs no reading because nothing has happened yet."""
         self._has_input = False
+        self._read_before: frozenset[str] = frozenset()
+        """The write ids of inbox items that the run before has read. They are deleted; a replica may still show
+        them."""
+        self._discarded: set[str] = set()
+        """The write ids of items that this driver has deleted for a restart."""
         self._is_sealed = not claim.is_takeover
         """Whether no earlier driver can append any more."""
 
@@ -144,25 +149,29 @@ class Lease:
             raise LeaseLost(str(error)) from None
         return True
 
-    async def restart(self, payload: str, read: Sequence[str], now: datetime) -> bool:
+    async def restart(self, payload: str, read: Sequence[InboxItem], now: datetime) -> bool:
         """Let go, so that the next driver begins a new run.
 
         payload: the payload of the new run, as JSON text.
-        read: the ids of the inbox items that this run has read. They are deleted. If there are too many for one
-            transaction, the caller must have recorded all events of the run before.
+        read: the inbox items that this run has read. They are deleted. If there are too many for one transaction, the
+            caller must have recorded all events of the run before.
         now: when the new run begins, no earlier than the time that this run saw.
 
         False if there was news, as in `let_go`. Raises LeaseLost, StoreError.
         """
+        left = [item.id for item in read]
         try:
-            while len(read) >= MAX_DISCARD:
+            while len(left) >= MAX_DISCARD:
                 discarding = transitions.discard(self.token, MAX_DISCARD, self._clock.now())
-                await self._delete(discarding, read[:MAX_DISCARD])
-                read = read[MAX_DISCARD:]
+                await self._delete(discarding, left[:MAX_DISCARD])
+                self._discarded |= {item.write_id for item in read[:MAX_DISCARD]}
+                left, read = left[MAX_DISCARD:], read[MAX_DISCARD:]
             run_id, inline = new_run_id(), None if is_large(payload) else payload
-            first = Chunk.of(self.execution.execution_id, self._length, [Restarted(now, payload)], run_id)
-            gone = [*read, INPUT] if self._has_input else read
-            restart = transitions.restart(self.token, inline, run_id, self._length, len(read), now)
+            deleted = self._discarded | {item.write_id for item in read}
+            began = Restarted(now, payload, tuple(sorted(deleted)))
+            first = Chunk.of(self.execution.execution_id, self._length, [began], run_id)
+            gone = [*left, INPUT] if self._has_input else left
+            restart = transitions.restart(self.token, inline, run_id, self._length, len(left), now)
             restarted = restart.also(history_length=self._length + 1).apply(self.execution)
             self.execution = await self._store.commit(restarted, first, None, gone)
         except Conflict:
@@ -251,9 +260,12 @@ class Lease:
             loaded = await self._store.load(expected.execution_id, from_chunk)
             loaded.check()
             loaded = replace(loaded, chunks=of_run(loaded.chunks, expected.run_id, from_chunk))
+            self._learn_what_was_read(loaded.chunks)
             numbers = [chunk.number for chunk in loaded.chunks]
             whole = numbers == list(range(from_chunk, from_chunk + len(numbers)))
-            enough = from_chunk + len(numbers) >= expected.history_length and len(loaded.inbox) >= expected.inbox_count
+            whole = whole and from_chunk + len(numbers) >= expected.history_length
+            inbox = [item for one in loaded.inbox if (item := await self._present(one)) is not None]
+            loaded, enough = replace(loaded, inbox=inbox), len(inbox) >= expected.inbox_count
             if whole and enough and (expected.payload is not None or loaded.input is not None or expected.restarts):
                 self._has_input = loaded.input is not None
                 return loaded
@@ -263,6 +275,26 @@ class Lease:
             f"documents, but the execution counts {expected.history_length} and {expected.inbox_count}: some "
             "were deleted"
         )
+
+    def _learn_what_was_read(self, chunks: list[Chunk]) -> None:
+        if chunks and chunks[0].number == self._start:
+            began = chunks[0].decoded(0, 1)
+            if began and isinstance(began[0], Restarted):
+                self._read_before = frozenset(began[0].read)
+
+    def _was_read(self, item: InboxItem) -> bool:
+        """Whether the run before has read the item, or this driver has deleted it for a restart."""
+        return item.write_id in self._read_before or item.write_id in self._discarded
+
+    async def _present(self, item: InboxItem) -> InboxItem | None:
+        """The item as it stands. An item that the run before has read is deleted: then a replica lags. Or a repeated
+        request has sent it once more: then it counts as any other."""
+        if not self._was_read(item):
+            return item
+        try:
+            return await self._store.read_inbox(item.execution_id, item.id)
+        except Missing:
+            return None
 
     def _chunk(self, number: int, events: list[Event]) -> Chunk:
         return Chunk.of(self.execution.execution_id, number, events, self.execution.run_id)

@@ -100,6 +100,9 @@ class Restarted:
 
     at: Instant
     payload: str
+    read: tuple[str, ...] = ()
+    """The write ids of the inbox items that the run before has read. They are deleted; a lagging replica may show
+    them."""
     kind: Literal["restarted"] = "restarted"
 
 
