@@ -16,8 +16,8 @@ from datetime import timedelta
 from itertools import takewhile
 
 from engine.core.registry import Registry
-from engine.core.run import Run
 from engine.core.trace import Asked, Trace
+from engine.driving.runs import run_of
 from engine.ground.errors import DecodingError, Fault
 from engine.store.base import Store, payload_of
 from engine.store.documents import Chunk, Execution, of_run
@@ -122,17 +122,7 @@ async def _replay(
         return (), f"this app has no workflow {execution.workflow} with version {execution.version}"
     if len(events) > MAX_EVENTS:
         return (), f"the history has {len(events):,} events: no more than {MAX_EVENTS:,} are replayed for an answer"
-    run = Run(
-        workflow,
-        execution.execution_id,
-        payload,
-        execution.run_started_at,
-        execution.ancestors,
-        execution.run_id,
-        execution.logic_flags,
-        events,
-        bool(execution.logged),
-    )
+    run = run_of(workflow, execution, payload, events)
     trace = Trace(run)
     try:
         async with asyncio.timeout(MAX_TIME.total_seconds()):

@@ -38,6 +38,7 @@ from engine.driving.outside_task import outside_task
 from engine.driving.places import Place
 from engine.driving.quarantine import check_before_load, check_progress
 from engine.driving.resources import Resources
+from engine.driving.runs import run_of
 from engine.driving.workflow_log import write_lines
 from engine.ground import telemetry
 from engine.ground.errors import CodeFailed, Fault, HistoryFull, Quarantined, StoreError, Stuck, Unavailable
@@ -173,17 +174,7 @@ class Drive:
         check_progress(self.execution, limit, history)
         one = self.execution
         self._activities.key = known_key(self._workflow, one.execution_id, payload)
-        run = self._run = Run(
-            self._workflow,
-            one.execution_id,
-            payload,
-            one.run_started_at,
-            one.ancestors,
-            one.run_id,
-            one.logic_flags,
-            history,
-            bool(one.logged),
-        )
+        run = self._run = run_of(self._workflow, one, payload, history)
         await outside_task(lambda: self._noting_patches(run, run.begin))
         for start in range(0, len(history), EVENTS_AT_A_TIME):
 

@@ -17,7 +17,7 @@ from engine.boundary.client import id_of
 from engine.boundary.handle import Handle
 from engine.core.declarations import Workflow
 from engine.core.registry import by_version
-from engine.core.run import Run
+from engine.driving.runs import run_of
 from engine.ground.errors import DecodingError, NonDeterminism, UnknownWorkflow, Unreadable
 from engine.store.base import Store, payload_of
 from engine.store.documents import Chunk, Execution, of_run
@@ -69,17 +69,7 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
     if workflow is None:
         raise UnknownWorkflow(f"no workflow is named {execution.workflow!r} with version {execution.version!r}")
     history = effective(event for chunk in chunks for event in chunk.decoded())
-    run = Run(
-        workflow,
-        execution.execution_id,
-        execution.payload or "null",
-        execution.run_started_at,
-        execution.ancestors,
-        execution.run_id,
-        execution.logic_flags,
-        history,
-        bool(execution.logged),
-    )
+    run = run_of(workflow, execution, execution.payload, history)
     try:
         run.begin()
         for event in history:

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from engine import Workflow
 from engine.core.run import Run
+from engine.driving.runs import run_of
 from engine.ground.names import execution_id
 from engine.store.documents import Chunk, Execution
 from engine.testing import Environment, export
@@ -193,17 +194,7 @@ def asked(recording: str, workflows: Sequence[Workflow[Any, Any]] = WORKFLOWS) -
     execution = Execution.from_document(json.loads(recording)["execution"])
     [code] = [one for one in workflows if (one.name, one.version) == (execution.workflow, execution.version)]
     history = effective(events_of(recording))
-    run = Run(
-        code,
-        execution.execution_id,
-        execution.payload or "null",
-        execution.run_started_at,
-        execution.ancestors,
-        execution.run_id,
-        execution.logic_flags,
-        history,
-        bool(execution.logged),
-    )
+    run = run_of(code, execution, execution.payload, history)
     steps: dict[str, None] = {}
     try:
         run.begin()

@@ -94,7 +94,7 @@ class World:
 
         with (
             mock.patch.object(uuid, "uuid4", uuid4),
-            mock.patch("engine.driving.drive.Run", self._observed),
+            mock.patch("engine.driving.runs.Run", self._observed),
             mock.patch.object(Drive, "_begin", _before(Drive._begin, _show_token)),
             mock.patch.object(Activities, "_perform", _before(Activities._perform, _show_decision)),
             self._listening(),

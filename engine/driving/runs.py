@@ -1,0 +1,30 @@
+"""Makes the run of a stored execution: for its driver, for a replay of a recording, and for a look at its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.core.declarations import Workflow
+from engine.core.run import Run
+from engine.store.documents import Execution
+from engine.values.events import Event
+
+
+def run_of(workflow: Workflow[Any, Any], execution: Execution, payload: str | None, history: Sequence[Event]) -> Run:
+    """The run of an execution, before its code begins.
+
+    payload: JSON text. None: the workflow takes no payload.
+    history: the events that are recorded so far.
+    """
+    return Run(
+        workflow,
+        execution.execution_id,
+        payload or "null",
+        execution.run_started_at,
+        execution.ancestors,
+        execution.run_id,
+        execution.logic_flags,
+        history,
+        bool(execution.logged),
+    )
