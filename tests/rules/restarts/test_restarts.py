@@ -13,10 +13,11 @@ import engine.driving.drive
 import engine.driving.lease
 from engine import Channel, Deferred, EncodingError, Filter, activity, compensate, finalizer, restart, workflow
 from engine.ground.errors import Conflict
-from engine.store.base import MAX_DISCARD
+from engine.store.base import MAX_DISCARD, Loaded
 from engine.store.wrapper import Call
 from engine.testing import Environment, export, replay, survives
 from engine.testing.environment import TEST_SETTINGS
+from tests.support.faults import ImpatientClock, Process
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
@@ -160,6 +161,28 @@ async def test_a_run_that_has_read_more_than_one_transaction_deletes() -> None:
         handle = await env.client.start(read_all, 2)
         await _send(env, handle.execution_id, *[1] * many, *[2] * many)
         assert (await env.finish(handle.execution_id)).value() == 2 * many
+
+
+async def test_a_deleted_value_that_a_lagging_replica_shows_is_not_received_again() -> None:
+    """The replica shows a value of the run before in place of one that has come since. Their number is right."""
+    async with Environment([count]) as env:
+        handle = await env.client.start(count, 0)
+        await _send(env, handle.execution_id, 1, 2)
+        inner, load = env.store.inner, env.store.inner.load
+        old = (await load(handle.execution_id)).inbox
+        await env.settle()
+        await _send(env, handle.execution_id, 3, 0)
+        lags = iter([True])
+
+        async def lag(execution_id: str, from_chunk: int = 0) -> Loaded:
+            loaded = await load(execution_id, from_chunk)
+            return replace(loaded, inbox=[*old[:1], *loaded.inbox[1:]]) if next(lags, False) else loaded
+
+        inner.load = lag  # type: ignore[method-assign]
+        env.clock = ImpatientClock()
+        await (await Process(env).drive(handle.execution_id))
+        assert next(lags, None) is None
+        assert (await env.status(handle.execution_id)).value() == 6
 
 
 async def test_an_interrupt_goes_before_a_restart() -> None:
