@@ -111,7 +111,7 @@ def test_values_come_in_and_watch_sees_the_end(site: Site) -> None:
     assert shown[0] == "completed, 5 of 5 steps"
     other = site.run("resolve", id, "page.decision", '{"approved": false, "by": "Bob"}')
     assert other.code == 1
-    assert "was resolved with another value before. It was {" in other.err
+    assert "was already resolved with another value. It was {" in other.err
     assert site.ok("purge", id).out == f"{id} is purged\n"
     assert site.run("get", id).code == 1
 
