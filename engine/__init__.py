@@ -1,5 +1,6 @@
 """A durable workflow engine on Azure Functions and Cosmos DB. These names are for authors and hosts."""
 
+from engine.boundary.callers import Caller
 from engine.boundary.client import Client
 from engine.boundary.handle import Handle
 from engine.boundary.health import Health
@@ -50,6 +51,7 @@ __all__ = [
     "AlreadyResolved",
     "AlreadySent",
     "AlreadyStarted",
+    "Caller",
     "Channel",
     "ChildStopped",
     "CircularWait",
