@@ -9,8 +9,10 @@ from engine.boundary.status import Page, Status
 from engine.core.activity import Activity, SyncActivity
 from engine.core.activity_info import ActivityInfo
 from engine.core.authoring import activity, compensate, finalizer, restart, workflow
-from engine.core.declarations import Channel, Deferred, Peer, Workflow
+from engine.core.declarations import Channel, Deferred, Peer, Schedule, Workflow
+from engine.core.plans import Plan, PlanChange
 from engine.core.retry import Retry
+from engine.core.schedules import plan_changes, schedule
 from engine.ground.errors import (
     ActivityError,
     ActivityErrorGroup,
@@ -75,9 +77,12 @@ __all__ = [
     "Outcome",
     "Page",
     "Peer",
+    "Plan",
+    "PlanChange",
     "Retry",
     "RetryAfter",
     "Runtime",
+    "Schedule",
     "Settings",
     "Status",
     "StoreError",
@@ -91,6 +96,8 @@ __all__ = [
     "activity",
     "compensate",
     "finalizer",
+    "plan_changes",
     "restart",
+    "schedule",
     "workflow",
 ]

@@ -246,10 +246,11 @@ def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
     @triggers.timer_trigger("timer", schedule="*/10 * * * * *", use_monitor=False)
     @triggers.queue_output("hints", queue_name="hints", connection="AzureWebJobsStorage")
     async def sweep(timer: func.TimerRequest, hints: Messages) -> None:
-        """Drive the executions that are due."""
+        """Drive the executions that are due, and start the app's schedules."""
         left: list[Hint] = []
         await runtime.worker.sweep(left.append)
         _send(hints, left)
+        await runtime.start_schedules()
 
     @triggers.queue_trigger("message", queue_name="hints", connection="AzureWebJobsStorage")
     @triggers.queue_output("hints", queue_name="hints", connection="AzureWebJobsStorage")

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from engine.core.activity import Activity
-from engine.core.declarations import Channel, Deferred, Workflow
+from engine.core.declarations import Channel, Deferred, Schedule, Workflow
 from engine.core.discovery import Found, reach
 from engine.core.places import class_place
+from engine.core.schedules import plan_changes
 from engine.values.failures import Failure, check_fields
 from engine.values.same_type import is_same_type, shown_type
 
@@ -45,6 +46,9 @@ class Registry:
                 raise TypeError(f"declares= takes activities, deferreds, channels and workflows, not {each!r}")
         self._elsewhere = {(w.name, w.version) for w in declares if isinstance(w, Workflow)}
         reached = reach(self._versions.values())
+        self._schedules = {w.name: w.schedule for w in self._current.values() if w.schedule is not None}
+        self._add_keepers()
+        declares = [*declares, *([plan_changes] if self._schedules else [])]
         named = [*reached.named, *(Found(each, None) for each in declares)]
         self._check_children(named)
         self._activities = _by_name(Activity, named, reached.beside)
@@ -68,6 +72,10 @@ class Registry:
     def names(self) -> list[str]:
         """The names that can be started."""
         return sorted(self._current)
+
+    def schedules(self) -> dict[str, Schedule]:
+        """The schedules that the app declares, by the names of their workflows."""
+        return dict(self._schedules)
 
     def knows(self, name: str, version: str) -> bool:
         """Whether this app runs a workflow, or declares that another app does."""
@@ -102,6 +110,13 @@ class Registry:
         own = self.deferred(given.name) if isinstance(given, Deferred) else self.channel(given.name)
         if own is not None and not _is_same(own, given):
             raise TypeError(_clash(f"{type(given).__name__.lower()} {given.name!r}", own, given))
+
+    def _add_keepers(self) -> None:
+        for keeper in by_version([schedule.keeper for schedule in self._schedules.values()]).values():
+            other = self._current.setdefault(keeper.name, keeper)
+            if other is not keeper:
+                raise ValueError(_clash(f"workflow {keeper.name!r}", other, keeper))
+            self._versions[keeper.name, keeper.version] = keeper
 
     def _check_children(self, named: Iterable[Found]) -> None:
         missing = dict[int, str]()

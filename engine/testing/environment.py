@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 from engine.boundary.client import Client, TakesNothing, TakesPayload, id_of
 from engine.boundary.handle import Handle
 from engine.boundary.inspection import Inspection, inspect
+from engine.boundary.schedules import start_schedules
 from engine.boundary.status import Status
 from engine.core.activity import MISSING, Activity
 from engine.core.declarations import Deferred, Workflow
@@ -197,6 +198,10 @@ class Environment:
     async def _inspect(self, execution: str | Handle[Any]) -> Inspection:
         store = self.store.inner
         return await inspect(store, self.registry, await store.read(id_of(execution)))
+
+    async def start_schedules(self) -> list[Handle[None]]:
+        """Start the schedules of the workflows, as the app does. Returns their handles."""
+        return await start_schedules(self.client, self.registry)
 
     async def settle(self, limit: int = 10_000) -> None:
         """Drive all executions until none has work to do at the present time. The clock stands still. Raises
