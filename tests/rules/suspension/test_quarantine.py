@@ -11,7 +11,7 @@ from engine.ground.errors import Refused, Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, Process, unanswered
+from tests.support.processes import PAST_LEASE, Process, unanswered
 
 quarantine_answer = Deferred("quarantine.answer", str)
 quarantine_notes = Channel("quarantine.notes", str)
