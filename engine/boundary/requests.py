@@ -81,7 +81,7 @@ class Requests:
     def describe(self, execution: Execution, result: str | None) -> Status:
         """The status of a stored execution whose result is known. It also says why this app leaves the execution alone,
         if it does."""
-        return Status.of(execution, result, why_left_alone(execution, self._registry))
+        return Status.of(execution, result, why_left_alone(execution, self._registry), self._registry.raises)
 
     async def start(self, workflow: Workflow[Any, Any], value: Any, text: str, key: str | None) -> Execution:
         """Start an execution, or return the one that was started before with this idempotency key. Raises

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from engine.core.activity import Activity
 from engine.core.declarations import Channel, Deferred, Schedule, Workflow
+from engine.core.declared_errors import ErrorClasses, declared_errors
 from engine.core.discovery import Found, reach
 from engine.core.places import class_place
 from engine.core.schedules import plan_changes
@@ -52,6 +53,8 @@ class Registry:
         named = [*reached.named, *(Found(each, None) for each in declares)]
         self._check_children(named)
         self._activities = _by_name(Activity, named, reached.beside)
+        self.raises: ErrorClasses = declared_errors(self._activities.values())
+        """The exception classes that come back as themselves from children and from handles."""
         self._deferreds = _by_name(Deferred, named, reached.beside)
         self._channels = _by_name(Channel, named, reached.beside)
         _check_kinds_of_deferreds(self._deferreds)
@@ -136,6 +139,12 @@ class Registry:
                 "; ".join(missing.values()) + ", but isn't in the list of workflows, so nobody would run it: add it to "
                 "WORKFLOWS, or give it to declares= if another app on the same store runs it"
             )
+
+
+def raises_of(workflows: Sequence[Workflow[Any, Any]]) -> ErrorClasses:
+    """The exception classes that a registry of these workflows has, also if it would refuse them as an app."""
+    reached = reach(by_version(workflows).values())
+    return declared_errors(_by_name(Activity, reached.named, reached.beside).values())
 
 
 def by_version(workflows: Sequence[Workflow[Any, Any]]) -> dict[tuple[str, str], Workflow[Any, Any]]:

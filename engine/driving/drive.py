@@ -174,7 +174,7 @@ class Drive:
         check_progress(self.execution, limit, history)
         one = self.execution
         self._activities.key = known_key(self._workflow, one.execution_id, payload)
-        run = self._run = run_of(self._workflow, one, payload, history)
+        run = self._run = run_of(self._workflow, one, payload, history, self._resources.registry.raises)
         await outside_task(lambda: self._noting_patches(run, run.begin))
         for start in range(0, len(history), EVENTS_AT_A_TIME):
 
