@@ -1,13 +1,13 @@
 """Loads the app and reads its functions through azure-functions' own objects.
 
-It refuses what the platform's worker refuses. So an app that starts here is indexed there:
+The loader refuses what the platform's worker refuses. So the platform can index an app that starts here:
 1. The module can be imported while an event loop runs, and has exactly one name for a FunctionApp.
 2. Function names are unique.
-3. Every parameter but `context` is bound, and every binding has its parameter.
-4. Annotations are types that the binding's converter takes.
+3. Every parameter but `context` has a binding, and every binding has its parameter.
+4. Annotations are types that the binding's converter accepts.
 
-This host can't serve functions with other triggers, or with further bindings than outputs to queues. It leaves them
-out, with a warning.
+This host serves four triggers (HTTP, timer, Cosmos DB, queue) and one more binding, the output to a queue. It leaves
+out functions with other triggers or bindings, with a warning.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _log = logging.getLogger("devhost")
 def load(name: str, environment: Mapping[str, str]) -> App:
     """Imports the module `name` and reads its functions.
 
-    Raises LoadError if the app can't be served, for whatever reason. The error's cause is the app's own exception.
+    Raises LoadError if this host can't serve the app. If the app raised an exception, that is the error's cause.
     """
     try:
         module = importlib.import_module(name)
@@ -62,7 +62,7 @@ def load(name: str, environment: Mapping[str, str]) -> App:
 
 
 def _find_app(module: ModuleType) -> Any:
-    # One object under two names counts twice, as for the platform's worker.
+    # As for the platform's worker, one object under two names counts twice.
     names = [name for name in dir(module) if isinstance(getattr(module, name, None), FunctionRegister)]
     if not names:
         raise LoadError(f"{module.__name__} has no FunctionApp at its top level")
@@ -126,11 +126,11 @@ def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Functio
 def _output(binding: Any, annotation: Any, environment: Mapping[str, str]) -> QueueOutput:
     """The queue that a parameter sends to. Raises LoadError for a parameter that isn't annotated `func.Out[…]`."""
     if typing.get_origin(annotation) is not func.Out:
-        raise LoadError(f"the output parameter {binding.name} is of type azure.functions.Out[…], not {annotation!r}")
+        raise LoadError(f"the output parameter {binding.name} must be azure.functions.Out[…], not {annotation!r}")
     (inner,) = typing.get_args(annotation)
     converter: Any = func.get_binding_registry().get(binding.type)  # type: ignore[no-untyped-call]
     if not converter.check_output_type_annotation(inner):
-        raise LoadError(f"{binding.name} is annotated {annotation!r}, which a queue doesn't take")
+        raise LoadError(f"{binding.name} is annotated {annotation!r}, which can't be a message of a queue")
     return QueueOutput(binding.name, resolve(str(binding.get_dict_repr()["queueName"]), environment))
 
 
@@ -142,11 +142,11 @@ def _check_parameters(call: Any, bound: set[str], annotations: Mapping[str, Any]
         parameters.remove("context")
         annotation = annotations.get("context", func.Context)
         if not isinstance(annotation, type) or annotation.__name__ != "Context":
-            raise LoadError(f"the context parameter is of type azure.functions.Context, not {annotation!r}")
+            raise LoadError(f"the context parameter must be azure.functions.Context, not {annotation!r}")
     if unbound := sorted(parameters - bound):
         raise LoadError(f"no trigger or binding provides the parameter {', '.join(unbound)}")
     if missing := sorted(bound - parameters):
-        raise LoadError(f"it has no parameter {', '.join(missing)}, which its decorators name")
+        raise LoadError(f"a decorator names the parameter {', '.join(missing)}, which the function doesn't have")
     return wants_context
 
 
@@ -177,5 +177,5 @@ def _trigger(
     poll = int(options.get("feedPollDelay", DEFAULT_POLL_MILLISECONDS))
     max_items = int(options.get("maxItemsPerInvocation", DEFAULT_MAX_ITEMS))
     if poll < 0 or max_items < 1:
-        raise LoadError("feed_poll_delay is at least 0, in ms, and max_items_per_invocation at least 1")
+        raise LoadError("feed_poll_delay must be at least 0 ms, and max_items_per_invocation at least 1")
     return FeedTrigger(poll / 1000, max_items)

@@ -146,7 +146,7 @@ async def test_the_banner_tells_where_everything_is(app_path: Path, clock: FakeC
     assert f"http   wait: any {url}/api/wait\n" in banner
     assert f"http   locked: any {url}/api/locked  (key)\n" in banner
     assert "timer  sweep: 0 * * * * *\n" in banner
-    assert "feed   drive: up to 100 documents, looked for each 5 s\n" in banner
+    assert "feed   drive: up to 100 documents, read every 5 s\n" in banner
     assert "sesame" in banner
     await host.stop()
 
