@@ -115,7 +115,7 @@ def resolve(text: str, environment: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         name = match[1]
         if not environment.get(name):
-            raise LoadError(f"{text!r} refers to setting {name}, which is not set")
+            raise LoadError(f"setting {name} is not set, and {text!r} refers to it")
         return environment[name]
 
     return _REFERENCE.sub(value, text)

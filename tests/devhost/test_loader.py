@@ -131,7 +131,7 @@ def test_what_this_host_cannot_serve_is_left_out_with_a_warning(
         ),
         ("@app.function_name('f')\ndef f(): ...", "does not have a trigger"),
         ("@app.route(route='a')\ndef f(request): ...", "function f: .*parameter request"),
-        ("@app.route(route='a')\ndef f(): ...", "function f: it has no parameter req"),
+        ("@app.route(route='a')\ndef f(): ...", "function f: a decorator names the parameter req"),
         ("@app.route(route='a')\ndef f(req, extra=None): ...", "function f: .*parameter extra"),
         ("@app.route(route='a')\ndef f(req, **more): ...", "function f: .*parameter more"),
         ("@app.route(route='a')\ndef f(req, context: int): ...", "context parameter"),
