@@ -33,12 +33,13 @@ from engine.driving.claim import Claim
 from engine.driving.delivery import Delivery
 from engine.driving.end_log import log_end
 from engine.driving.lease import EVENTS_AT_A_TIME, Lease, LeaseLost
-from engine.driving.log_fields import known_key
+from engine.driving.log_fields import fields_of, known_key
 from engine.driving.outside_task import outside_task
 from engine.driving.places import Place
 from engine.driving.quarantine import check_before_load, check_progress
 from engine.driving.resources import Resources
 from engine.driving.runs import run_of
+from engine.driving.suspension_log import log_suspension
 from engine.driving.workflow_log import write_lines
 from engine.ground import telemetry
 from engine.ground.errors import CodeFailed, Fault, HistoryFull, Quarantined, StoreError, Stuck, Unavailable
@@ -104,22 +105,21 @@ class Drive:
     async def run(self) -> None:
         """Drive until the execution has ended, is suspended or released, or belongs to another driver. Raises nothing
         but CancelledError."""
-        id = self.execution.execution_id
+        one, id = self.execution, self.execution.execution_id
         try:
-            one = self.execution
             with telemetry.segment(id, one.workflow, one.traceparent, is_first=not one.history_length) as marks:
                 await self._drive()
                 marks.note("durable.status", "suspended" if self.execution.suspended else self.execution.status)
         except LeaseLost as lost:
-            _log.info("execution %s: stopped driving: %s", id, lost)
+            _log.info("execution %s: stopped driving: %s", id, lost, extra=fields_of(one))
         except Unavailable as error:
-            _log.warning("execution %s: stopped driving, its lease will expire: %s", id, error)
+            _log.warning("execution %s: stopped driving, its lease will expire: %s", id, error, extra=fields_of(one))
             self._cancel()
             await self._uncount_claim()
         except StoreError as error:
-            _log.error("execution %s: stopped driving, its lease will expire: %s", id, error)
+            _log.error("execution %s: stopped driving, its lease will expire: %s", id, error, extra=fields_of(one))
         except Exception:  # noqa: BLE001 - a bug in the engine must not stop other executions
-            _log.exception("execution %s: the driver failed, its lease will expire", id)
+            _log.exception("execution %s: the driver failed, its lease will expire", id, extra=fields_of(one))
         finally:
             self._cancel()
             if self._run is not None:
@@ -272,6 +272,7 @@ class Drive:
                 self.execution.execution_id,
                 self.execution.workflow,
                 run.turn,
+                extra=fields_of(self.execution),
             )
         if run.turn >= settings.max_events and not self.execution.interrupted:
             raise HistoryFull(
@@ -352,13 +353,7 @@ class Drive:
 
     async def _suspend(self, run: Run, cause: ErrorRecord | None) -> bool:
         if cause is not None:
-            telemetry.add("durable.executions.suspended", workflow=self.execution.workflow, cause=cause.type)
-            _log.error(
-                "execution %s: suspended: a step failed for good: %s: %s",
-                self.execution.execution_id,
-                cause.type,
-                cause.message,
-            )
+            log_suspension(self.execution, cause.type, f"a step failed for good: {cause.type}: {cause.message}")
             return await self._let_go(self._suspension(self._next_due(run), cause))
         if run.open_steps():
             return await self._let_go(self._suspension(self._next_due(run)))
@@ -370,8 +365,7 @@ class Drive:
         )
 
     async def _suspend_because(self, fault: Fault) -> bool:
-        telemetry.add("durable.executions.suspended", workflow=self.execution.workflow, cause=type(fault).__name__)
-        _log.error("execution %s: suspended: %s", self.execution.execution_id, fault)
+        log_suspension(self.execution, type(fault).__name__, str(fault))
         claims = self.execution.claims - 1 if isinstance(fault, Quarantined) else 0  # the driver of this claim is alive
         return await self._let_go(
             self._suspension(None, record(fault.error if isinstance(fault, CodeFailed) else fault), claims)

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from engine.core.activity_info import ActivityInfo
+from engine.driving.log_fields import fields_of_attempt
 from engine.ground.clock import Clock
 
 T = TypeVar("T")
@@ -117,6 +118,7 @@ class Threads:
             self._share,
             self._total,
             "; ".join(self._holders(now)),
+            extra=fields_of_attempt(call.info),
         )
 
     def _holders(self, now: datetime) -> list[str]:

@@ -28,7 +28,8 @@ from engine.driving.claim import Claim
 from engine.driving.drive import Drive
 from engine.driving.hand_overs import HandOver, HandOvers, Hint
 from engine.driving.left_alone import why_left_alone
-from engine.driving.log_fields import mark_lines_of_activities
+from engine.driving.log_fields import fields_of, mark_lines_of_activities
+from engine.driving.notices import Notice
 from engine.driving.places import Place, Places
 from engine.driving.resources import Resources
 from engine.driving.threads import Threads
@@ -176,7 +177,8 @@ class Worker:
             elif oldest is not None:
                 overdue = (now - oldest).total_seconds()
                 telemetry.measure("durable.sweep.overdue", overdue)
-                _log.info("sweep: executions are due, the oldest is %.1f s overdue", overdue)
+                fields = {"notice": Notice.OVERDUE, "overdue_seconds": overdue}
+                _log.info("sweep: executions are due, the oldest is %.1f s overdue", overdue, extra=fields)
             self._report(page)
             due = [execution for execution in page.executions if execution.due_at and execution.due_at <= now]
             yield due, [execution for execution in page.executions if self._is_soon(execution, now)]
@@ -305,7 +307,7 @@ class Worker:
         except (DecodingError, Unreadable) as error:
             self._report_once(execution.execution_id, str(error))
         except Exception:  # noqa: BLE001 - a document that can't be read must not stop other executions
-            _log.exception("execution %s can't be driven", execution.execution_id)
+            _log.exception("execution %s can't be driven", execution.execution_id, extra=fields_of(execution))
 
     async def _attend(self, execution: Execution) -> None:
         if self._closing or self.notify(execution):
@@ -398,14 +400,13 @@ class Worker:
     def _report_once(self, execution_id: str, problem: str) -> None:
         if self._unreadable.get(execution_id) != problem:
             self._unreadable[execution_id] = problem
-            _log.error("execution %s is left alone: %s", execution_id, problem)
+            fields = {"execution_id": execution_id, "notice": Notice.LEFT_ALONE, "left_alone": problem}
+            _log.error("execution %s is left alone: %s", execution_id, problem, extra=fields)
 
     def _leave_alone(self, execution: Execution) -> None:
         kind = (execution.workflow, execution.version)
         why = why_left_alone(execution, self._registry)
         if why is not None and kind not in self._unknown:
             self._unknown.add(kind)
-            names = {"execution_id": execution.execution_id, "workflow": kind[0], "version": kind[1]}
-            _log.warning(
-                "execution %s is left alone: %s", execution.execution_id, why, extra={**names, "left_alone": why}
-            )
+            fields = fields_of(execution, version=execution.version, notice=Notice.LEFT_ALONE, left_alone=why)
+            _log.warning("execution %s is left alone: %s", execution.execution_id, why, extra=fields)
