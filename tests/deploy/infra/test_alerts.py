@@ -255,9 +255,7 @@ def test_every_alert_tells_the_people() -> None:
 
 
 @pytest.mark.parametrize(("environment", "kept"), [("", ["a warning", "an error", "a notice"]), ("Development", [])])
-def test_warnings_and_notices_go_to_stderr_where_the_platform_keeps_them(
-    environment: str, kept: list[str]
-) -> None:
+def test_warnings_and_notices_go_to_stderr_where_the_platform_keeps_them(environment: str, kept: list[str]) -> None:
     """As JSON, with their fields, once each. A drive that outlives its invocation logs for nobody otherwise. The local
     host has a log of its own."""
     source = (
