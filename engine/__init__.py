@@ -10,6 +10,7 @@ from engine.core.activity import Activity, SyncActivity
 from engine.core.activity_info import ActivityInfo
 from engine.core.authoring import activity, compensate, finalizer, restart, workflow
 from engine.core.declarations import Channel, Deferred, Peer, Schedule, Workflow
+from engine.core.inline_step import step
 from engine.core.plans import Plan, PlanChange
 from engine.core.retry import Retry
 from engine.core.schedules import plan_changes, schedule
@@ -99,5 +100,6 @@ __all__ = [
     "plan_changes",
     "restart",
     "schedule",
+    "step",
     "workflow",
 ]

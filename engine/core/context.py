@@ -90,10 +90,14 @@ class Context:
     async def call_activity(self, activity: Activity[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call an activity as a step. Raises EncodingError before the step opens, if an argument can't be stored."""
         known = self._activities.setdefault(activity.name, activity.origin)
-        if known is not activity.origin and not (isinstance(known, Message) and isinstance(activity, Message)):
+        if not activity.is_same(known):
             raise self.loop.declare(
-                NotDurable(f"two different activities are named {activity.name!r}: give one another name")
+                NotDurable(
+                    f"{known!r} ({known.place}) and {activity!r} ({activity.place}) have one name and different "
+                    "functions: give one of them another name"
+                )
             )
+        activity = activity.sharing_with(known)
         arguments, fingerprint = activity.signature.encode(args, kwargs)
         step = ActivityStep(
             "activity",

@@ -19,8 +19,10 @@ from engine.core.activity import Activity
 from engine.core.declarations import Channel, Deferred, Schedule, Workflow
 from engine.core.declared_errors import ErrorClasses, declared_errors
 from engine.core.discovery import Found, reach
+from engine.core.inline_step import InlineActivity, texts_beside_steps
 from engine.core.places import class_place
 from engine.core.schedules import plan_changes
+from engine.ground.errors import NotDurable
 from engine.values.failures import Failure, check_fields
 from engine.values.same_type import is_same_type, shown_type
 
@@ -55,6 +57,7 @@ class Registry:
         self._activities = _by_name(Activity, named, reached.beside)
         self.raises: ErrorClasses = declared_errors(self._activities.values())
         """The exception classes that come back as themselves from children and from handles."""
+        self._inline = set(texts_beside_steps(reached.functions))
         self._deferreds = _by_name(Deferred, named, reached.beside)
         self._channels = _by_name(Channel, named, reached.beside)
         _check_kinds_of_deferreds(self._deferreds)
@@ -87,6 +90,20 @@ class Registry:
     def activity_names(self) -> list[str]:
         """The names of all activities."""
         return sorted(self._activities)
+
+    def step_names(self) -> list[str]:
+        """The names of all activities, and the texts that stand beside calls of `step` and may be names of inline
+        steps."""
+        return sorted({*self._activities, *self._inline})
+
+    def check_step(self, activity: Activity[Any, Any]) -> None:
+        """Raise NotDurable for an inline step that has the name of an activity."""
+        declared = self._activities.get(activity.name)
+        if declared is not None and isinstance(activity, InlineActivity):
+            raise NotDurable(
+                f"{activity!r} ({activity.place}) has the name of an activity ({declared.place}): give the step "
+                "another name. To run that activity, call it without step()"
+            )
 
     def deferred(self, name: str) -> Deferred[Any] | None:
         """The deferred of that name. For `vote[ann]`, the deferred may also be made from the declared `vote`."""

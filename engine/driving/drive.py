@@ -296,6 +296,7 @@ class Drive:
         for command in run.take_commands():
             match command:
                 case StartActivity(step):
+                    self._resources.registry.check_step(step.activity)
                     self._activities.add(step)
                 case StartChild(child):
                     self._children.add(child)
