@@ -335,7 +335,7 @@ def _held(now: datetime, lease: timedelta, skew: timedelta) -> dict[str, Any]:
 
 
 def _let_go(now: datetime) -> dict[str, Any]:
-    return {"worker": None, "lease_expires_at": None, "claims": 0, "cause": None, "updated_at": now}
+    return {"worker": None, "lease_expires_at": None, "claims": 0, "at_work": None, "cause": None, "updated_at": now}
 
 
 def _ended(
