@@ -83,3 +83,5 @@ class App:
     name: str
     module: ModuleType
     functions: tuple[Function, ...]
+    left_out: tuple[str, ...] = ()
+    """For each function that this host can't serve: its name, and why."""

@@ -23,6 +23,7 @@ from devhost.feed import FeedListener
 from devhost.functions import App, FeedTrigger, HttpTrigger, QueueTrigger, TimerTrigger
 from devhost.http import HttpFront, full_route
 from devhost.invoke import Invoker
+from devhost.left_out import left_out
 from devhost.listener import QueueListener
 from devhost.queues import Queues
 from devhost.runtime import check_runtime, close_runtime, drain_runtime, open_change_feed
@@ -143,6 +144,8 @@ class Host:
         if self._options.user is not None:
             user = self._options.user
             lines.append(f"  user   {user.name} ({', '.join(user.roles)}): every caller with the key is this user")
+        lines += ["", "  left out, and different in Azure:"]
+        lines += [f"    {line}" for line in left_out(self._app, self._settings)]
         return "\n".join(lines) + "\n"
 
     def _open_pages(self) -> list[str]:

@@ -48,12 +48,15 @@ def load(name: str, environment: Mapping[str, str]) -> App:
         # An app may call sys.exit() during its import. The host must not end with that exit code.
         raise LoadError(f"importing {name} failed with {type(error).__name__}: {error}") from error
     try:
-        functions = [_read(function, environment) for function in _find_app(module).get_functions()]
+        found = [_read(function, environment) for function in _find_app(module).get_functions()]
     except LoadError:
         raise
     except Exception as error:
         raise LoadError(f"the functions of {name} can't be read: {type(error).__name__}: {error}") from error
-    app = App(name, module, tuple(function for function in functions if function is not None))
+    functions = tuple(one for one in found if isinstance(one, Function))
+    app = App(name, module, functions, tuple(one for one in found if isinstance(one, str)))
+    for left_out in app.left_out:
+        _log.warning("left out: %s", left_out)
     if sum(function.binding == FEED for function in app.functions) > 1:
         raise LoadError("the app has several Cosmos DB triggers; this host reads one feed, for one function")
     if not app.functions:
@@ -71,7 +74,8 @@ def _find_app(module: ModuleType) -> Any:
     return getattr(module, names[0])
 
 
-def _read(source: Any, environment: Mapping[str, str]) -> Function | None:
+def _read(source: Any, environment: Mapping[str, str]) -> Function | str:
+    """The function, or why this host can't serve it."""
     name = source.get_function_name()
     try:
         return _describe(name, source, environment)
@@ -79,7 +83,7 @@ def _read(source: Any, environment: Mapping[str, str]) -> Function | None:
         raise LoadError(f"function {name}: {error}") from error
 
 
-def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Function | None:
+def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Function | str:
     call, trigger = source.get_user_function(), source.get_trigger()
     bound = {binding.name: binding for binding in source.get_bindings()}
     returned = bound.pop("$return", None)
@@ -100,8 +104,7 @@ def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Functio
         further.append(f"{returned.type} $return")
     if trigger.type not in (HTTP, TIMER, FEED, QUEUE) or further:
         what = f"the binding {further[0]}" if further else f"a {trigger.type}"
-        _log.warning("function %s is left out: this host can't serve %s", name, what)
-        return None
+        return f"function {name}: this host can't serve {what}"
 
     as_text = annotations.get(trigger.name) is str and trigger.type != HTTP
     if trigger.name in annotations and not as_text:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,19 @@ DATA_SETTING = "ENGINE_SQLITE_FILE"
 """The setting that names the file of the embedded store."""
 
 _TIMESPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):([0-5]?\d):([0-5]?\d(?:\.\d{1,7})?)", re.ASCII)
+_USED = frozenset(
+    {
+        "version",
+        "functionTimeout",
+        "extensions.http.routePrefix",
+        "extensions.queues.batchSize",
+        "extensions.queues.newBatchThreshold",
+        "extensions.queues.maxPollingInterval",
+        "extensions.queues.visibilityTimeout",
+        "extensions.queues.maxDequeueCount",
+    }
+)
+"""The settings of host.json that this host uses."""
 _REFERENCE = re.compile(r"%([^%]+)%")
 
 
@@ -50,6 +63,8 @@ class HostSettings:
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS
     """How long an invocation may take. None means any time."""
     queues: QueueSettings = QueueSettings()
+    left_out: tuple[str, ...] = ()
+    """The settings of host.json that only the platform uses."""
 
 
 def load_local_settings(path: Path, environment: MutableMapping[str, str], *, required: bool) -> None:
@@ -70,9 +85,8 @@ def load_local_settings(path: Path, environment: MutableMapping[str, str], *, re
 
 
 def load_host_settings(path: Path) -> HostSettings:
-    """Returns the routes' prefix, the time limit and the queues of host.json. Without that file, returns the defaults.
-
-    Only the platform uses the other parts of host.json. Raises LoadError.
+    """Returns the routes' prefix, the time limit and the queues of host.json, and the names of its other settings.
+    Without that file, returns the defaults. Raises LoadError.
     """
     document = _read_object(path, required=False)
     http = _object_at(_object_at(document, "extensions", path), "http", path)
@@ -80,7 +94,8 @@ def load_host_settings(path: Path) -> HostSettings:
     if not isinstance(prefix, str):
         raise LoadError(f'{path}: "routePrefix" has to be text')
     queues = _queues(_object_at(_object_at(document, "extensions", path), "queues", path), path)
-    return HostSettings(prefix.strip("/"), _timeout(document.get("functionTimeout"), path), queues)
+    timeout, left_out = _timeout(document.get("functionTimeout"), path), tuple(_unused(document))
+    return HostSettings(prefix.strip("/"), timeout, queues, left_out)
 
 
 def use_cosmos(endpoint: str | None, key: str | None, environment: MutableMapping[str, str]) -> None:
@@ -144,6 +159,16 @@ def _queues(options: Mapping[str, Any], path: Path) -> QueueSettings:
         seconds("visibilityTimeout", defaults.retry_seconds),
         number("maxDequeueCount", defaults.max_dequeues, 1, 1_000),
     )
+
+
+def _unused(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """The names of the settings that this host doesn't use. A part of which it uses nothing counts as one."""
+    for name, value in settings.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, dict) and any(used.startswith(f"{path}.") for used in _USED):
+            yield from _unused(value, f"{path}.")
+        elif path not in _USED:
+            yield path
 
 
 def _timeout(text: object, path: Path) -> float | None:

@@ -59,7 +59,14 @@ def test_bad_local_settings_are_named(file: Path, text: str, complaint: str) -> 
     ("document", "expected"),
     [
         (None, HostSettings("api", DEFAULT_TIMEOUT_SECONDS)),
-        ({"version": "2.0", "logging": {}, "extensions": {"cosmosDB": {"userAgentSuffix": "x"}}}, HostSettings()),
+        (
+            {
+                "version": "2.0",
+                "logging": {},
+                "extensions": {"cosmosDB": {"x": 1}, "http": {"hsts": {}}, "queues": {"y": 1}},
+            },
+            HostSettings(left_out=("logging", "extensions.cosmosDB", "extensions.http.hsts", "extensions.queues.y")),
+        ),
         ({"extensions": {"http": {"routePrefix": ""}}}, HostSettings("")),
         ({"extensions": {"http": {"routePrefix": "/v1/x/"}}}, HostSettings("v1/x")),
         ({"functionTimeout": "00:05:30"}, HostSettings("api", 330)),
