@@ -138,7 +138,9 @@ class Host:
                     lines.append(f"  queue  {function.name}: the messages of {queue}")
                 case FeedTrigger(poll, most):
                     lines.append(f"  feed   {function.name}: up to {most} documents, read every {poll:g} s")
-        lines += [f"  open   {url}/{route} in a browser" for route in self._open_pages()]
+        signs_in = self._options.user is not None and self._options.key is not None
+        code = f"?code={self._options.key}" if signs_in else ""
+        lines += [f"  open   {url}/{route}{code} in a browser" for route in self._open_pages()]
         if self._options.key is not None:
             lines += ["", f"  key    {self._options.key} (header x-functions-key, or ?code=)"]
         if self._options.user is not None:
@@ -149,7 +151,7 @@ class Host:
         return "\n".join(lines) + "\n"
 
     def _open_pages(self) -> list[str]:
-        """Routes that anybody may open in a browser: they need no key, and have no parameters."""
+        """Routes to open in a browser: they need no function key, and have no parameters."""
         triggers = (f.trigger for f in self._app.functions if isinstance(f.trigger, HttpTrigger))
         open = [t for t in triggers if t.anonymous and "GET" in (t.methods or ()) and "{" not in t.route]
         return [full_route(self._settings.route_prefix, trigger) for trigger in open]

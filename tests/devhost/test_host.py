@@ -16,6 +16,7 @@ from devhost.host import Host, Options
 from devhost.left_out import ALWAYS, left_out
 from devhost.loader import load
 from devhost.settings import HostSettings, LoadError, load_host_settings
+from devhost.user import StandIn
 from tests.deploy.infra.code import ROOT
 from tests.devhost.support import FakeClock, MemoryBench, load_app, settle
 
@@ -154,6 +155,16 @@ async def test_the_banner_tells_where_everything_is(app_path: Path, clock: FakeC
     assert "sesame" in banner
     assert banner.endswith("\n".join(f"    {line}" for line in ALWAYS) + "\n")
     await host.stop()
+
+
+async def test_with_a_user_the_pages_are_opened_with_the_key(app_path: Path, clock: FakeClock) -> None:
+    """Every function is anonymous then. What a browser opens without the key, nobody has signed in to."""
+    for user, code in ((None, ""), (StandIn("Ada", ("reader",)), "?code=sesame")):
+        app = load_app(
+            app_path, "@app.route(route='f', methods=['GET'], auth_level='anonymous')\ndef f(req): return 'f'"
+        )
+        host = Host(app, HostSettings(), Options(port=0, key="sesame", user=user), clock)
+        assert f"  open   URL/api/f{code} in a browser\n" in host.banner("URL")
 
 
 def test_what_an_app_asks_for_and_does_not_get_is_said(app_path: Path) -> None:
