@@ -1,5 +1,4 @@
-"""Prints the output of commands. Values of executions are printed as text: without markup, and without characters that
-control the terminal."""
+"""What the commands print. All that an execution holds is text: no markup, and nothing that steers a terminal."""
 
 from __future__ import annotations
 
@@ -12,11 +11,11 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 UNBROKEN = 100_000
-"""The width of an output that isn't a terminal. Programs read it line by line, so lines must not wrap."""
+"""Columns of an output that is no terminal: a program reads it line by line."""
 
 
 def printable(text: str) -> str:
-    """Text in which each control character or half character is replaced by its JSON escape, such as \\u001b."""
+    """Text without control characters and half characters: each becomes its JSON escape, such as \\u001b."""
     return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
 
 
@@ -31,7 +30,7 @@ def print_json(value: Any, indent: int | None = 2) -> None:
 
 
 def print_shown(shown: RenderableType) -> None:
-    """Print something for a person. Without a terminal, lines aren't wrapped and don't end in spaces."""
+    """Print something for a person. Where no terminal is, each thing is one line, without spaces at its end."""
     console = new_console()
     if console.is_terminal:
         console.print(shown)
@@ -48,5 +47,5 @@ def new_console() -> Console:
 
 
 def text(value: object, style: str = "") -> Text:
-    """A value of an execution as text for the terminal. A value that isn't a string becomes JSON on one line."""
+    """A value of an execution, to be shown as it is. What isn't text is shown as JSON on one line."""
     return Text(printable(value if isinstance(value, str) else json_text(value, None)), style)

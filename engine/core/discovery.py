@@ -63,12 +63,9 @@ class Reached:
     beside: tuple[Found, ...]
 
 
-def reach(
-    workflows: Iterable[Workflow[Any, Any]], into_children: bool = True, passing_by: Iterable[FunctionType] = ()
-) -> Reached:
-    """Walk from these workflows. With `into_children`, also walk through the workflows that they call. The walk doesn't
-    enter the functions `passing_by`."""
-    walk = _Walk(list(workflows), into_children, passing_by)
+def reach(workflows: Iterable[Workflow[Any, Any]], into_children: bool = True) -> Reached:
+    """Walk from these workflows. With `into_children`, also walk through the workflows that they call."""
+    walk = _Walk(list(workflows), into_children)
     walk.run()
     return Reached(tuple(walk.functions), tuple(walk.named), tuple(walk.beside()))
 
@@ -87,16 +84,14 @@ def value_of(function: FunctionType, name: str, attributes: Iterable[str] = ()) 
 
 
 class _Walk:
-    def __init__(
-        self, workflows: list[Workflow[Any, Any]], into_children: bool, passing_by: Iterable[FunctionType]
-    ) -> None:
+    def __init__(self, workflows: list[Workflow[Any, Any]], into_children: bool) -> None:
         self.functions: list[FunctionType] = []
         self.named: list[Found] = []
         self._roots = {id(workflow) for workflow in workflows}
         self._into_children = into_children
         self._own = OwnModules(plain(workflow.function).__module__ for workflow in workflows)
         self._waiting: list[tuple[Any, FunctionType | None]] = [(workflow, None) for workflow in reversed(workflows)]
-        self._seen: dict[int, Any] = {id(function): function for function in passing_by}
+        self._seen: dict[int, Any] = {}
         """The objects by their ids. They are kept alive, so that no id is used twice."""
         self._attributes: set[str] = set()
         """Names of attributes that reached code reads."""

@@ -1,7 +1,5 @@
 // Alerts: executions that need a person, work that is late, triggers that fail, and requests that Cosmos DB turns away.
-// They look at fields, never at sentences. A log line that matters has the field `notice` (engine/driving/notices.py). The
-// Functions host passes on only text, so the engine writes such lines to stderr as JSON. With OpenTelemetry the fields are
-// in customDimensions. A test makes the engine write each of these lines, and runs the queries on them.
+// A test makes the engine write each of these messages, and runs the queries on them.
 
 @description('The prefix of the alerts\' names.')
 param prefix string
@@ -39,8 +37,7 @@ var lookFor = [
     threshold: 0
     query: '''
 traces
-| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
-| where fields.notice == 'suspended' and fields.cause == 'Quarantined'
+| where message matches regex 'execution [0-9a-f]{32}: suspended: ' and message has 'times in a row without any progress'
 '''
   }
   {
@@ -51,8 +48,7 @@ traces
     threshold: 0
     query: '''
 traces
-| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
-| where fields.notice == 'suspended' and fields.cause != 'Quarantined'
+| where message matches regex 'execution [0-9a-f]{32}: suspended: ' and message !has 'times in a row without any progress'
 '''
   }
   {
@@ -63,8 +59,9 @@ traces
     threshold: 0
     query: '''
 traces
-| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
-| where fields.notice == 'overdue' and toreal(fields.overdue_seconds) > MAX_OVERDUE
+| where message has 'sweep: executions are due'
+| parse message with * 'the oldest is ' overdue:double ' s overdue'
+| where overdue > MAX_OVERDUE
 '''
   }
   {
@@ -75,8 +72,7 @@ traces
     threshold: 0
     query: '''
 traces
-| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
-| where fields.notice == 'left_alone'
+| where message has 'is left alone'
 '''
   }
   {
@@ -87,8 +83,7 @@ traces
     threshold: 0
     query: '''
 traces
-| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
-| where fields.notice == 'blocked'
+| where message has 'the event loop has stood still'
 '''
   }
   {
@@ -110,8 +105,7 @@ requests
     threshold: 0
     query: '''
 traces
-| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
-| where fields.notice == 'poisoned'
+| where message has 'Moving message to queue' and message has 'hints-poison'
 '''
   }
   {

@@ -11,20 +11,24 @@ from engine.store.wrapper import Call
 from engine.testing import Environment
 from engine.values.events import StepResolved
 from tests.support.families import FAMILY, answer, journal, leaf, leaves_it, only, root
-from tests.support.gates import Gate
+from tests.support.faults import purge
 from tests.support.mortal import assert_at_rest, assert_replays, everywhere, executions, rest
-from tests.support.stored import purge
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
 
 
-working = Gate()
+class Gate:
+    """An activity that has begun, and may end when the test says so."""
+
+    begun: asyncio.Event
+    may_end: asyncio.Event
 
 
 @activity
 async def held() -> None:
-    await working.passed()
+    Gate.begun.set()
+    await Gate.may_end.wait()
 
 
 @workflow
@@ -142,15 +146,15 @@ async def nothing(_: Call) -> None:
 async def test_a_childs_end_while_its_parent_works() -> None:
     """A drive that is under way takes it in at once, beside a long activity."""
     async with Environment(ALL) as env:
-        working.close()
+        Gate.begun, Gate.may_end = asyncio.Event(), asyncio.Event()
         parent = await env.start(is_busy, "k")
         driving = asyncio.create_task(env.drive(parent))
-        await working.reached.wait()
+        await Gate.begun.wait()
         child = await only(env, leaf)
         await env.worker.drive(child)
         await env.resolve(child.execution_id, answer, 6)
         await env.worker.drive(await env.store.inner.read(child.execution_id))
-        working.open()
+        Gate.may_end.set()
         await driving
         assert (await env.finish(parent)).value() == 6
 

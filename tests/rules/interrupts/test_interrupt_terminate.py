@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -13,9 +14,8 @@ from engine.ground.errors import NotEnded, UnknownExecution
 from engine.store.documents import Chunk
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.gates import Gate
+from tests.support.faults import purge
 from tests.support.mortal import Journal, assert_at_rest, everywhere, rest
-from tests.support.stored import purge
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
@@ -27,14 +27,18 @@ answer = Deferred("interrupt.answer", str)
 class Stage:
     """What the test lets activities do."""
 
-    working = Gate()
+    begun: asyncio.Event
+    may_end: asyncio.Event
+    thread_may_end: threading.Event
     cancelled: list[str]
+    loop: asyncio.AbstractEventLoop
 
     @classmethod
     def set(cls) -> None:
         journal.clear()
-        cls.working.close()
+        cls.begun, cls.may_end, cls.thread_may_end = asyncio.Event(), asyncio.Event(), threading.Event()
         cls.cancelled = []
+        cls.loop = asyncio.get_running_loop()
 
 
 @activity
@@ -45,8 +49,9 @@ async def do(what: str) -> str:
 
 @activity
 async def works() -> str:
+    Stage.begun.set()
     try:
-        await Stage.working.passed()
+        await Stage.may_end.wait()
     except asyncio.CancelledError:
         Stage.cancelled.append("works")
         raise
@@ -147,7 +152,7 @@ async def test_terminate_loads_nothing_and_stops_the_drive() -> None:
         Stage.set()
         id = (await env.start(acts)).execution_id
         driving = asyncio.create_task(env.drive(id))
-        await Stage.working.reached.wait()
+        await Stage.begun.wait()
         calls = len(env.store.calls)
         assert (await env.client.terminate(id)).outcome == "terminated"
         ended = await env.store.inner.read(id)
@@ -165,7 +170,7 @@ async def test_a_drive_elsewhere_hears_of_the_end_at_its_heartbeat() -> None:
         Stage.set()
         id = (await env.start(acts)).execution_id
         driving = asyncio.create_task(env.drive(id))
-        await Stage.working.reached.wait()
+        await Stage.begun.wait()
         await type(env.client)(env.store.inner, env.registry, env.settings, env.clock, None).terminate(id)
         ended = await env.store.inner.read(id)
         env.clock.advance(env.settings.heartbeat)

@@ -4,6 +4,7 @@ the execution ends."""
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -14,8 +15,7 @@ from engine.boundary.status import Status
 from engine.core.declarations import Workflow
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo
-from tests.support.gates import Gate, nth
-from tests.support.processes import Process
+from tests.support.faults import Freezer, Process, nth
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
@@ -27,14 +27,16 @@ class Stage:
     """What the activities of these tests share with them."""
 
     on_turn: Callable[[], Awaitable[None]] | None
-    working = Gate()
+    inside: asyncio.Event
+    loop: asyncio.AbstractEventLoop
+    thread_open: threading.Event
     cancelled: int
     runs: int
 
     @classmethod
     def reset(cls) -> None:
-        cls.on_turn, cls.cancelled, cls.runs = None, 0, 0
-        cls.working.close()
+        cls.on_turn, cls.inside, cls.thread_open = None, asyncio.Event(), threading.Event()
+        cls.loop, cls.cancelled, cls.runs = asyncio.get_running_loop(), 0, 0
 
 
 @activity
@@ -47,8 +49,9 @@ async def interrupts_turn() -> None:
 @activity
 async def interrupts_hangs() -> str:
     Stage.runs += 1
+    Stage.inside.set()
     try:
-        await Stage.working.passed()
+        await asyncio.Event().wait()
     except asyncio.CancelledError:
         Stage.cancelled += 1
         raise
@@ -58,7 +61,8 @@ async def interrupts_hangs() -> str:
 @activity
 def interrupts_blocks() -> str:
     Stage.runs += 1
-    Stage.working.passed_in_thread()
+    Stage.loop.call_soon_threadsafe(Stage.inside.set)
+    Stage.thread_open.wait(20)
     return "late"
 
 
@@ -208,9 +212,14 @@ async def test_an_interrupt_around_claim_and_completion(
     async with Environment([one]) as env:
         id = (await env.start(one)).execution_id
         driver = Process(env)
-        async with driver.stopped(id, moment, nth(method)):
-            reply = await (driver if inside else Process(env)).client.interrupt(id)
-            assert reply.interrupted == (not (method == "commit" and moment == "after"))
+        freezer = Freezer(nth(method))
+        setattr(driver.store, moment, freezer)
+        driving = await driver.drive(id)
+        await freezer.frozen.wait()
+        reply = await (driver if inside else Process(env)).client.interrupt(id)
+        assert reply.interrupted == (not (method == "commit" and moment == "after"))
+        freezer.thaw.set()
+        await driving
         _agrees(reply, await env.status(id))
         await check_history(env, id)
 
@@ -227,16 +236,16 @@ async def test_an_interrupt_around_a_suspension(one: Workflow[..., str], when: s
     async with Environment([one]) as env:
         id = (await env.start(one)).execution_id
         driver, outside = Process(env), Process(env)
-        gate = Gate(nth("commit"))
+        freezer = Freezer(nth("commit"))
         if when == "before start":
             assert (await outside.client.interrupt(id)).interrupted
         elif when != "parked":
-            setattr(driver.store, "before" if when == "before suspending" else "after", gate)
+            setattr(driver.store, "before" if when == "before suspending" else "after", freezer)
         driving = await driver.drive(id)
         if "suspending" in when:
-            await gate.reached.wait()
+            await freezer.frozen.wait()
             assert (await outside.client.interrupt(id)).interrupted
-            gate.open()
+            freezer.thaw.set()
         await driving
         if when == "parked":
             assert (await outside.client.interrupt(id)).interrupted
@@ -254,7 +263,7 @@ async def test_an_interrupt_cancels_a_running_async_activity() -> None:
     async with Environment([interrupts_async_activity]) as env:
         id = (await env.start(interrupts_async_activity)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await Stage.working.reached.wait()
+        await Stage.inside.wait()
         reply = await env.client.interrupt(id)
         await driving
         _agrees(reply, await env.status(id))
@@ -267,13 +276,13 @@ async def test_an_interrupt_does_not_wait_for_a_sync_activity() -> None:
     async with Environment([interrupts_sync_activity]) as env:
         id = (await env.start(interrupts_sync_activity)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await Stage.working.reached.wait()
+        await Stage.inside.wait()
         await env.client.interrupt(id)
         await driving
         status = await env.status(id)
         assert status.outcome == "interrupted"
         before = await env.store.inner.load(id)
-        Stage.working.open()
+        Stage.thread_open.set()
         await asyncio.get_running_loop().run_in_executor(env.worker._threads._pool, lambda: None)
         await env.settle()
         assert (await env.store.inner.load(id), await env.status(id)) == (before, status)

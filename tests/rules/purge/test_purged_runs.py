@@ -10,8 +10,7 @@ from engine import Deferred, Workflow, activity, workflow
 from engine.store.base import Filter
 from engine.store.documents import Chunk, of_run
 from engine.testing import Environment, export, replay
-from tests.support.gates import Gate, nth
-from tests.support.processes import PAST_LEASE, Process
+from tests.support.faults import PAST_LEASE, Freezer, Process, nth
 
 RUN = contextvars.ContextVar("RUN", default="")
 """Which run's driver an activity works for."""
@@ -99,15 +98,15 @@ async def test_a_late_chunk_of_a_purged_run_is_no_part_of_the_next(late_at: int,
     async with Environment([purged_steps]) as env:
         id = (await env.start(purged_steps)).execution_id
         old, fresh = Process(env), Process(env)
-        old.store.before = late = Gate(nth("append", late_at))
+        old.store.before = late = Freezer(nth("append", late_at))
         RUN.set("old")
         late_driving = await old.drive(id)
-        await late.reached.wait()
+        await late.frozen.wait()
         await env.client.terminate(id)
         await env.client.purge(id)
 
         async def arrive() -> None:
-            late.open()
+            late.thaw.set()
             await late_driving
             assert old.store.count("append") > late_at
 
@@ -116,12 +115,12 @@ async def test_a_late_chunk_of_a_purged_run_is_no_part_of_the_next(late_at: int,
             await arrive()
             assert (await env.start(purged_steps)).execution_id == id
         else:
-            fresh.store.before = writing = Gate(nth("append", again_at))
+            fresh.store.before = writing = Freezer(nth("append", again_at))
             assert (await env.start(purged_steps)).execution_id == id
             driving = await fresh.drive(id)
-            await writing.reached.wait()
+            await writing.frozen.wait()
             await arrive()
-            writing.open()
+            writing.thaw.set()
             await driving
         for _ in range(3 * STEPS):
             await env.worker.sweep()

@@ -15,9 +15,7 @@ from engine.boundary.answers import Request
 from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.gates import nth
-from tests.support.processes import Process
-from tests.support.stored import purge
+from tests.support.faults import Process, nth, purge
 
 approval = Deferred("reopening.approval", str)
 

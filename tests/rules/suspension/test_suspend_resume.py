@@ -11,9 +11,8 @@ import pytest
 from engine import AlreadyEnded, Failure, Outcome, Workflow, activity, compensate, finalizer, workflow
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.gates import Gate
+from tests.support.faults import until
 from tests.support.mortal import Journal, assert_replays, everywhere
-from tests.support.processes import until
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
@@ -25,14 +24,14 @@ LEASE = timedelta(seconds=36)
 class Stage:
     """What the test lets activities do."""
 
-    working = Gate()
+    begun: asyncio.Event
+    ends: asyncio.Event
     is_mended: bool
 
     @classmethod
     def set(cls) -> None:
         journal.clear()
-        cls.working.close()
-        cls.is_mended = False
+        cls.begun, cls.ends, cls.is_mended = asyncio.Event(), asyncio.Event(), False
 
 
 @activity
@@ -43,7 +42,8 @@ async def do(what: str) -> str:
 
 @activity
 async def works() -> str:
-    await Stage.working.passed()
+    Stage.begun.set()
+    await asyncio.Event().wait()
     return "never"
 
 
@@ -67,7 +67,8 @@ async def is_given_up() -> str:
 
 @activity
 async def lasts() -> str:
-    await Stage.working.passed()
+    Stage.begun.set()
+    await Stage.ends.wait()
     return "lasted"
 
 
@@ -202,7 +203,7 @@ async def test_an_interrupt_of_what_is_about_to_suspend_cleans_up_to_the_end() -
         id = await env.start(needs_mending_beside)
         failed = appended(env, "held")
         driving = asyncio.create_task(env.drive(id))
-        await Stage.working.reached.wait()
+        await Stage.begun.wait()
         await failed.wait()
         await env.client.interrupt(id)
         await driving
@@ -243,7 +244,7 @@ async def test_a_failed_step_that_is_given_up_suspends_nothing() -> None:
         id = await env.start(gives_up_on_the_broken)
         failed = appended(env, "held")
         driving = asyncio.create_task(env.drive(id))
-        await Stage.working.reached.wait()
+        await Stage.begun.wait()
         await failed.wait()
         env.clock.advance(timedelta(hours=1))
         await driving
@@ -259,7 +260,7 @@ async def test_of_two_failed_steps_the_one_that_is_still_waited_for_is_the_cause
         await until(lambda: sum(c.method == "append" and "held" in str(c.arguments) for c in env.store.calls) > 0)
         env.clock.advance(timedelta(seconds=61))
         await until(lambda: any(c.method == "append" and "timer" in str(c.arguments) for c in env.store.calls))
-        Stage.working.open()
+        Stage.ends.set()
         execution = await driving
         assert execution.suspended
         assert execution.cause is not None

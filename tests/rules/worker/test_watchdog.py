@@ -64,8 +64,7 @@ async def _value(env: Environment, id: str) -> Any:
 
 def _look(task: asyncio.Task[object] | None = None) -> str:
     """What the watchdog would say of the thread that calls this."""
-    found = find(sys._getframe(), task)
-    return str(found and found.text)
+    return str(find(sys._getframe(), task))
 
 
 @activity(name="watched.looks")
