@@ -25,13 +25,13 @@ DEFAULT_DATA = ".data/workflows.sqlite"
 KEY_FILE = "functions.key"
 QUEUE_FILE = "queues.sqlite"
 SHORT_ID = 8
-"""Characters of an execution's id in a log line."""
+"""How many characters of an execution's id a log line shows."""
 LINGER_SECONDS = 2.0
-"""How long threads of the app may keep the process alive after everything else was closed."""
+"""How long threads of the app may keep the process alive after the host has closed everything else."""
 
 
 class LineFormatter(logging.Formatter):
-    """One line for people. It begins its message with the first characters of the execution's id, if there is one."""
+    """Formats a record as one line for people. If the record names an execution, its short id begins the message."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(of_execution)s%(message)s")
@@ -61,7 +61,7 @@ async def _serve(options: argparse.Namespace) -> int:
     except LoadError as error:
         return _refuse(f"{options.app} can't be served: {error}", error)
     except OSError as error:
-        return _refuse(f"the key can't be kept beside the data: {error}")
+        return _refuse(f"the host's key can't be stored beside the data: {error}")
     try:
         url = await host.start()
     except OSError as error:
@@ -83,18 +83,25 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (%(default)s)")
     parser.add_argument("--no-auth", action="store_true", help="ask for no key")
     parser.add_argument(
-        "--user", metavar="NAME:ROLES", help="let callers sign in: the key stands for this user, as in Ada:operator"
-    )
-    parser.add_argument("--settings", help=f"settings to add to the environment ({DEFAULT_SETTINGS}, if present)")
-    parser.add_argument("--data", help=f"the embedded store's file (setting {DATA_SETTING}, or {DEFAULT_DATA})")
-    parser.add_argument(
-        "--cosmos", metavar="URL", help="use this Cosmos DB account or emulator, not the embedded store"
+        "--user",
+        metavar="NAME:ROLES",
+        help="stand in for the sign-in: callers with the key are this user, as in Ada:operator",
     )
     parser.add_argument(
-        "--cosmos-key", metavar="KEY", help="the account's key (setting COSMOS_KEY, or else your own identity)"
+        "--settings", help=f"a file of settings to add to the environment ({DEFAULT_SETTINGS}, if present)"
+    )
+    parser.add_argument("--data", help=f"the file of the embedded store (setting {DATA_SETTING}, or {DEFAULT_DATA})")
+    parser.add_argument(
+        "--cosmos", metavar="URL", help="use this Cosmos DB account or emulator in place of the embedded store"
     )
     parser.add_argument(
-        "--grace", type=float, default=10.0, help="seconds that invocations may take to end (%(default)s)"
+        "--cosmos-key", metavar="KEY", help="the account's key (setting COSMOS_KEY, or otherwise your own identity)"
+    )
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=10.0,
+        help="seconds that running invocations get to end when the host stops (%(default)s)",
     )
     parser.add_argument("--verbose", action="store_true", help="log in detail")
     return parser.parse_args(arguments)
@@ -136,7 +143,7 @@ def _load(options: argparse.Namespace, environment: MutableMapping[str, str]) ->
 
 
 def _refuse(sentence: str, error: BaseException | None = None) -> int:
-    """Prints why the app isn't served, after the traceback of the app's own error, if there is one."""
+    """Prints why the host doesn't serve the app. If the app raised an error, its traceback comes first. Returns 1."""
     while isinstance(error, LoadError):
         error = error.__cause__
     if error is not None:
@@ -162,7 +169,8 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
 
 
 def _end_soon(code: int) -> None:
-    """Ends the process a little later, even if a thread still runs. Python would wait for a pool's threads for ever."""
+    """Ends the process a little later, even if a thread still runs. Without this, Python waits for a pool's threads for
+    ever."""
     end = threading.Timer(LINGER_SECONDS, os._exit, [code])
     end.daemon = True
     end.start()

@@ -1,9 +1,9 @@
-"""Which ranges of the change feed a host should read: its fair share, by the rules of the change feed processor.
+"""Decides which ranges of the change feed a host reads: its fair share, by the rules of the change feed processor.
 
 1. The share is the number of ranges divided by the number of hosts, rounded up. A host counts if it holds a live lease.
    This host always counts.
 2. A host below its share takes free ranges. If no range is free, it takes one from the host that holds the most.
-3. A host gives nothing away. The other host finds out later that its lease was taken.
+3. A host never gives a range away. A host that loses a range finds out later that its lease was taken.
 """
 
 from __future__ import annotations

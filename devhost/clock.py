@@ -1,4 +1,4 @@
-"""The host's one source of time. It is passed in, so tests can move it."""
+"""The host's one source of time. Each part gets the clock as an argument, so tests can move the clock."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The Cosmos DB trigger: takes this host's share of the change feed's ranges and reads each of them.
 
-Hosts that share a store know of each other by their leases alone. When a host dies, its ranges become free when their
-leases expire. A host that stops in order releases its leases at once.
+Hosts that share a store know each other only by their leases. After a host dies, its ranges become free when their
+leases expire. A host that stops in good order releases its leases at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.store.feed import ChangeFeed, FeedLease, FeedLeaseLost
 T = TypeVar("T")
 
 LEASE_SECONDS = 5.0
-"""How long a range stays unread after its host died. Leases are renewed and balanced after each third of this time."""
+"""How long a range stays unread after its host died. A host renews and balances its leases after each third of this."""
 
 _log = logging.getLogger("devhost")
 
@@ -56,7 +56,7 @@ class FeedListener:
             reader.stop()
 
     async def run(self) -> None:
-        """Reads until it is stopped, and waits for a store that is away.
+        """Reads until `stop`. If the store can't be reached, waits until it can.
 
         Returns when the current batches have ended and every lease is released. A cancellation cancels the current
         batches, and releases their leases without a checkpoint.
@@ -74,7 +74,7 @@ class FeedListener:
             raise
         finally:
             self.stop()
-            # gather passes a cancellation that comes now on to the readers, and waits for them.
+            # If a cancellation comes now, gather passes it on to the readers, and waits for them.
             await asyncio.gather(*(task for _, task in self._readers.values()), return_exceptions=True)
 
     async def _balance(self, feed: ChangeFeed, leases: list[FeedLease]) -> None:
@@ -86,7 +86,7 @@ class FeedListener:
                 taken = await feed.renew(lease, self._owner, now + self._lifetime, lease.continuation)
             except FeedLeaseLost:
                 continue  # another host was faster
-            except Exception as error:  # noqa: BLE001 - a store may be away in any way; the next turn tries again
+            except Exception as error:  # noqa: BLE001 - a store fails in many ways; the next turn tries again
                 _log.warning("range %s of the change feed can't be taken: %r", lease.range, error)
                 return
             self._start(feed, taken)
@@ -104,7 +104,7 @@ class FeedListener:
     def _forget(self, range: str, task: asyncio.Task[None]) -> None:
         del self._readers[range]
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("reading range %s of the change feed ended", range, exc_info=error)
+            _log.error("the reader of range %s of the change feed failed", range, exc_info=error)
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]], complaint: str) -> T | None:
         """Calls `ask` until the store answers. Returns the answer, or None if this listener stops before that."""
@@ -112,7 +112,7 @@ class FeedListener:
         while not self._ended.is_set():
             try:
                 return await ask()
-            except Exception as error:  # noqa: BLE001 - a store may be away in any way; the feed waits for it
+            except Exception as error:  # noqa: BLE001 - a store fails in many ways; the feed waits for it
                 failures += 1
                 _log.warning("%s: %r", complaint, error)
                 await self._clock.wait(self._ended, backoff(failures))

@@ -1,4 +1,4 @@
-"""What the host knows of each function that it serves."""
+"""Descriptions of an app's functions, as the host serves them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from devhost.retry import RetryPolicy
 
 @dataclass(frozen=True)
 class HttpTrigger:
-    """When an HTTP request calls a function."""
+    """Which HTTP requests call a function."""
 
     route: str
     """The route's template, without the prefix of all routes."""
     methods: frozenset[str] | None
-    """Upper-case HTTP methods; None for every one."""
+    """HTTP methods in upper case. None means every method."""
     anonymous: bool
-    """Whether callers need no key."""
+    """Whether callers may omit the key."""
 
 
 @dataclass(frozen=True)
 class TimerTrigger:
-    """When a timer calls a function. `schedule` is an NCRONTAB expression with its references resolved."""
+    """When a timer calls a function. `schedule` is an NCRONTAB expression. Its references to settings are resolved."""
 
     schedule: str
     run_on_startup: bool
@@ -32,24 +32,24 @@ class TimerTrigger:
 
 @dataclass(frozen=True)
 class FeedTrigger:
-    """How the change feed is handed to a function."""
+    """How a function gets the change feed."""
 
     poll_seconds: float
     """The pause after a read that returned no documents."""
     max_items: int
-    """Documents in one batch, at most."""
+    """The most documents in one batch."""
 
 
 @dataclass(frozen=True)
 class QueueTrigger:
-    """Which queue's messages call a function."""
+    """The queue whose messages call a function."""
 
     queue: str
 
 
 @dataclass(frozen=True)
 class QueueOutput:
-    """Where the messages go that a function sets in a parameter."""
+    """An output parameter of a function, and the queue that gets the messages set in it."""
 
     parameter: str
     queue: str
@@ -63,7 +63,7 @@ class Function:
     call: Callable[..., Any]
     is_async: bool
     binding: str
-    """The trigger's type as the platform names it; it also names the converter of the trigger's data."""
+    """The trigger's type, as the platform names it. The converter of the trigger's data has the same name."""
     trigger: HttpTrigger | TimerTrigger | FeedTrigger | QueueTrigger
     parameter: str
     """The parameter that takes the trigger's data."""
@@ -83,3 +83,5 @@ class App:
     name: str
     module: ModuleType
     functions: tuple[Function, ...]
+    left_out: tuple[str, ...] = ()
+    """For each function that this host can't serve: its name, and why."""

@@ -1,11 +1,11 @@
 """The host as a whole: starts the parts that an app needs, and stops them in good order.
 
-It stops in this order:
-1. It starts no new request, timer run or batch.
+The host stops in this order:
+1. The host starts no new request, timer run or batch.
 2. The app's engine claims nothing more.
-3. It waits for running invocations, up to the grace period, and cancels the rest.
-4. It releases the feed's leases.
-5. It closes the app's engine.
+3. The host waits for running invocations, up to the grace period, and cancels the rest.
+4. The host releases the feed's leases.
+5. The host closes the app's engine.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from devhost.feed import FeedListener
 from devhost.functions import App, FeedTrigger, HttpTrigger, QueueTrigger, TimerTrigger
 from devhost.http import HttpFront, full_route
 from devhost.invoke import Invoker
+from devhost.left_out import left_out
 from devhost.listener import QueueListener
 from devhost.queues import Queues
 from devhost.runtime import check_runtime, close_runtime, drain_runtime, open_change_feed
@@ -48,11 +49,11 @@ class Options:
     key: str | None = None
     """The key for functions that aren't anonymous. None: no function needs a key."""
     user: StandIn | None = None
-    """Who has signed in, if callers sign in: whoever brings the key."""
+    """The user that each caller with the key has signed in as. None: callers don't sign in."""
     grace_seconds: float = 10.0
     threads: int | None = None
     queue_file: Path | None = None
-    """Where queues are kept. None: in memory."""
+    """The file of the queues. None: queues are in memory."""
 
 
 class Host:
@@ -102,14 +103,14 @@ class Host:
         try:
             drain_runtime(self._app.module)
         except Exception as error:  # noqa: BLE001 - the app's own code, and the host ends anyway
-            _log.error("the app's runtime didn't drain", exc_info=error)
+            _log.error("draining the app's runtime failed", exc_info=error)
         waiting = [*self._tasks]
         if self._runner is not None:
             waiting.append(asyncio.create_task(self._runner.cleanup()))
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=self._options.grace_seconds)
             if late:
-                _log.warning("some invocations take longer than the grace period: they are cancelled")
+                _log.warning("invocations that take longer than the grace period are cancelled")
                 for task in late.intersection(self._tasks):
                     task.cancel()
                 await asyncio.wait(late, timeout=LAST_SECONDS)
@@ -118,7 +119,7 @@ class Host:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await close_runtime(self._app.module)
         except Exception as error:  # noqa: BLE001 - the app's own code, and the host ends anyway
-            _log.error("the app's runtime didn't close", exc_info=error)
+            _log.error("closing the app's runtime failed", exc_info=error)
         self._queues.close()
 
     def banner(self, url: str) -> str:
@@ -136,17 +137,21 @@ class Host:
                 case QueueTrigger(queue):
                     lines.append(f"  queue  {function.name}: the messages of {queue}")
                 case FeedTrigger(poll, most):
-                    lines.append(f"  feed   {function.name}: up to {most} documents, looked for each {poll:g} s")
-        lines += [f"  open   {url}/{route} in a browser" for route in self._open_pages()]
+                    lines.append(f"  feed   {function.name}: up to {most} documents, read every {poll:g} s")
+        signs_in = self._options.user is not None and self._options.key is not None
+        code = f"?code={self._options.key}" if signs_in else ""
+        lines += [f"  open   {url}/{route}{code} in a browser" for route in self._open_pages()]
         if self._options.key is not None:
             lines += ["", f"  key    {self._options.key} (header x-functions-key, or ?code=)"]
         if self._options.user is not None:
             user = self._options.user
-            lines.append(f"  user   {user.name} ({', '.join(user.roles)}): whoever brings the key has signed in so")
+            lines.append(f"  user   {user.name} ({', '.join(user.roles)}): every caller with the key is this user")
+        lines += ["", "  left out, and different in Azure:"]
+        lines += [f"    {line}" for line in left_out(self._app, self._settings)]
         return "\n".join(lines) + "\n"
 
     def _open_pages(self) -> list[str]:
-        """Routes that anybody may open: their addresses have nothing to fill in."""
+        """Routes to open in a browser: they need no function key, and have no parameters."""
         triggers = (f.trigger for f in self._app.functions if isinstance(f.trigger, HttpTrigger))
         open = [t for t in triggers if t.anonymous and "GET" in (t.methods or ()) and "{" not in t.route]
         return [full_route(self._settings.route_prefix, trigger) for trigger in open]
@@ -154,4 +159,4 @@ class Host:
 
 def _complain(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("a trigger ended, and fires no more", exc_info=error)
+        _log.error("a trigger failed and won't fire again", exc_info=error)

@@ -5,7 +5,7 @@ A function gets a request as the platform's host sends it:
 2. The values of a repeated header or query key are joined by commas.
 3. A query key without a value is left out.
 4. A missing body is b"".
-5. Nobody but this host names the caller (`devhost.user`).
+5. Only this host sets the headers that name the caller (`devhost.user`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from devhost.routes import RouteTable, Template, decode_path
 from devhost.user import StandIn, signed_in
 
 MAX_BODY_BYTES = 100 * 1024 * 1024
-"""The platform's own limit. An app with a lower limit checks that itself."""
+"""The platform's own limit. If an app has a lower limit, the app checks it."""
 STATUS_PATH = "/admin/host/status"
 
 _UNOWNED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
@@ -40,7 +40,8 @@ class HttpFront:
     """Serves the HTTP functions of an app.
 
     `prefix` comes before every route. Functions that aren't anonymous ask for `key`; None means that no function needs
-    a key. Whoever brings the key has signed in as `user`, if there is one. Raises LoadError if a route can't be read.
+    a key. If there is a `user`, each caller with the key has signed in as that user. Raises LoadError if a route can't
+    be read.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class HttpFront:
             user = self._user if self._has_key(request) else None
             given = _to_function(request, route_parameters, body, user)
             response = _to_response(function, await self._invoker.call(function, given))
-        except Exception:  # noqa: BLE001 - whatever a function raises, the caller gets an answer
+        except Exception:  # noqa: BLE001 - the caller gets an answer, no matter what the function raises
             _log.exception("HTTP function %s failed: %s %s", function.name, request.method, path)
             response = web.Response(status=500)
         milliseconds = (time.perf_counter() - started) * 1000

@@ -1,7 +1,7 @@
-"""Calling one function of the app, as the platform's worker calls it.
+"""Calls one function of the app, as the platform's worker calls it.
 
-An async function runs on the host's loop. A sync function runs in a pool of threads. Each call is a task of its own: a
-function that cancels its task doesn't cancel the trigger that called it.
+An async function runs on the host's loop. A sync function runs in a pool of threads. Each call is a task of its own. So
+a function that cancels its task doesn't cancel its trigger.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _log = logging.getLogger("devhost")
 
 
 class InvocationError(Exception):
-    """A function raised nothing, but ended in a way that the platform counts as a failure."""
+    """A function failed without an exception of its own. For example, it took longer than the timeout."""
 
 
 class Invoker:
     """Calls functions.
 
     `timeout_seconds` is host.json's functionTimeout; None means no limit. `threads` limits how many sync functions run
-    at once; None means Python's default. `queues` takes what functions set in output parameters.
+    at once; None means Python's default. `queues` takes the messages that functions set in output parameters.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Invoker:
         """Calls `function` with `value` for its trigger, and returns its result.
 
         Raises the function's own exception. Raises InvocationError if the function exits, cancels itself, takes longer
-        than the timeout, or returns a value without a $return binding. Messages are sent when the function has ended
-        well; if they can't be sent, that is a failure too. The timeout, or a cancellation of this call,
-        cancels an async function. A sync function can't be stopped; its result is dropped.
+        than the timeout, or returns a value without a $return binding. Sends the function's messages when the function
+        has succeeded, and raises the queue's error if they can't be sent. The timeout, or a cancellation of this call,
+        cancels an async function. A sync function can't be stopped: it runs on, and its result is dropped.
         """
         arguments: dict[str, object] = {function.parameter: value}
         outputs = {output: _Out[object]() for output in function.outputs}
@@ -70,7 +70,7 @@ class Invoker:
         task = asyncio.get_running_loop().create_task(self._run(function, arguments), name=function.name)
         finished = asyncio.Event()
         task.add_done_callback(lambda task: finished.set())
-        # asyncio complains about an exception that nobody asked for, and this task may outlive the call.
+        # This task may outlive the call. Reading its exception keeps asyncio from logging it as never retrieved.
         task.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
             in_time = await self._clock.wait(finished, self._timeout)
@@ -151,7 +151,7 @@ def _bodies(value: object) -> list[bytes]:
 
 @dataclass
 class _Failure:
-    """The failure of the previous attempt, as a retry context shows it."""
+    """The failure of the previous attempt, in the form of a retry context."""
 
     message: str
     source: str
@@ -160,7 +160,7 @@ class _Failure:
 
 @dataclass
 class _Retries:
-    """Which attempt this is."""
+    """The number of this attempt, and the failure before it."""
 
     retry_count: int
     max_retry_count: int

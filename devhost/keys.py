@@ -10,7 +10,8 @@ from pathlib import Path
 
 
 def local_key(path: Path | None) -> str:
-    """The key in the file `path`. A missing file is created with a new key. For None, a new key that is kept nowhere.
+    """Returns the key in the file `path`. Creates a missing file with a new key. For None, returns a new key that no
+    file keeps.
 
     Only the file's owner may read the file. Hosts that start at the same time agree on one key. Raises OSError.
     """
@@ -18,7 +19,7 @@ def local_key(path: Path | None) -> str:
         return _new_key()
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        # The complete file is linked into place, so nobody reads half a key.
+        # A complete file is linked into place, so no host reads half a key.
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
         try:
             with open(descriptor, "w", encoding="ascii") as file:

@@ -1,9 +1,10 @@
 """The queue trigger: takes messages from a queue, and hands each one to the app's function.
 
 1. A message is deleted when its function has returned. If the function fails, the message comes again after
-   `retry_seconds`, `max_dequeues` times in all. After that it goes to the queue `<name>-poison`.
-2. While a function runs, its message stays invisible. If this host dies, the message becomes visible before long.
-3. An empty queue is looked at less and less often, up to `poll_seconds`.
+   `retry_seconds`. After `max_dequeues` failures, the message moves to the queue `<name>-poison`.
+2. While a function runs, its message stays invisible. If this host dies, the message becomes visible within
+   INVISIBLE_SECONDS.
+3. While a queue is empty, the listener reads it less and less often. The longest pause is `poll_seconds`.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from devhost.queues import Message, Queues
 from devhost.settings import QueueSettings
 
 INVISIBLE_SECONDS = 30.0
-"""How long a message stays invisible after its host died. The time is renewed after each third of it."""
+"""How long a message stays invisible after its host died. The host renews this time after each third of it."""
 FIRST_PAUSE_SECONDS = 0.1
+"""The pause after the first read of an empty queue. Each further pause is twice as long."""
 
 _log = logging.getLogger("devhost")
 
@@ -49,7 +51,7 @@ class QueueListener:
         self._room.set()
 
     async def run(self) -> None:
-        """Serves until it is stopped. Returns when the functions that run have ended."""
+        """Serves until `stop`. Returns when the running functions have ended."""
         try:
             await self._serve()
             while self._tasks:
@@ -82,7 +84,7 @@ class QueueListener:
             return await self._queues.receive(
                 self._queue, self._settings.batch_size, self._clock.time(), INVISIBLE_SECONDS
             )
-        except Exception as error:  # noqa: BLE001 - a queue may be away in any way; the next turn tries again
+        except Exception as error:  # noqa: BLE001 - a queue fails in many ways; the next turn tries again
             _log.warning("queue %s can't be read: %r", self._queue, error)
             return []
 
@@ -98,17 +100,22 @@ class QueueListener:
             if succeeded:
                 await self._queues.delete(message)
             elif message.dequeue_count >= self._settings.max_dequeues:
-                _log.error("a message of queue %s failed %d times: it is poison", self._queue, message.dequeue_count)
+                _log.error(
+                    "a message of queue %s failed %d times, and moves to %s-poison",
+                    self._queue,
+                    message.dequeue_count,
+                    self._queue,
+                )
                 await self._queues.delete(message, moved_to=f"{self._queue}-poison")
             else:
                 await self._queues.hide(message, self._clock.time() + self._settings.retry_seconds)
-        except Exception as error:  # noqa: BLE001 - a queue may be away in any way; the message then comes again
-            _log.warning("a message of queue %s can't be settled: %r", self._queue, error)
+        except Exception as error:  # noqa: BLE001 - a queue fails in many ways; the message then comes again
+            _log.warning("a message of queue %s was processed, but can't be deleted or moved: %r", self._queue, error)
 
     async def _call(self, message: Message) -> bool:
         try:
             await self._invoker.call(self._function, self._decode(message))
-        except Exception as error:  # noqa: BLE001 - whatever a function raises, its message comes again
+        except Exception as error:  # noqa: BLE001 - the message comes again, no matter what the function raises
             _log.error("queue function %s failed", self._function.name, exc_info=error)
             return False
         return True
@@ -117,7 +124,7 @@ class QueueListener:
         while not await self._clock.wait(ended, INVISIBLE_SECONDS / 3):
             try:
                 await self._queues.hide(message, self._clock.time() + INVISIBLE_SECONDS)
-            except Exception as error:  # noqa: BLE001 - a queue may be away in any way; the next third tries again
+            except Exception as error:  # noqa: BLE001 - a queue fails in many ways; the next third tries again
                 _log.warning("a message of queue %s can't be kept invisible: %r", self._queue, error)
 
     def _decode(self, message: Message) -> object:

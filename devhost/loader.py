@@ -1,13 +1,13 @@
 """Loads the app and reads its functions through azure-functions' own objects.
 
-It refuses what the platform's worker refuses. So an app that starts here is indexed there:
+The loader refuses what the platform's worker refuses. So the platform can index an app that starts here:
 1. The module can be imported while an event loop runs, and has exactly one name for a FunctionApp.
 2. Function names are unique.
-3. Every parameter but `context` is bound, and every binding has its parameter.
-4. Annotations are types that the binding's converter takes.
+3. Every parameter but `context` has a binding, and every binding has its parameter.
+4. Annotations are types that the binding's converter accepts.
 
-This host can't serve functions with other triggers, or with further bindings than outputs to queues. It leaves them
-out, with a warning.
+This host serves four triggers (HTTP, timer, Cosmos DB, queue) and one more binding, the output to a queue. It leaves
+out functions with other triggers or bindings, with a warning.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _log = logging.getLogger("devhost")
 def load(name: str, environment: Mapping[str, str]) -> App:
     """Imports the module `name` and reads its functions.
 
-    Raises LoadError if the app can't be served, for whatever reason. The error's cause is the app's own exception.
+    Raises LoadError if this host can't serve the app. If the app raised an exception, that is the error's cause.
     """
     try:
         module = importlib.import_module(name)
@@ -48,12 +48,15 @@ def load(name: str, environment: Mapping[str, str]) -> App:
         # An app may call sys.exit() during its import. The host must not end with that exit code.
         raise LoadError(f"importing {name} failed with {type(error).__name__}: {error}") from error
     try:
-        functions = [_read(function, environment) for function in _find_app(module).get_functions()]
+        found = [_read(function, environment) for function in _find_app(module).get_functions()]
     except LoadError:
         raise
     except Exception as error:
         raise LoadError(f"the functions of {name} can't be read: {type(error).__name__}: {error}") from error
-    app = App(name, module, tuple(function for function in functions if function is not None))
+    functions = tuple(one for one in found if isinstance(one, Function))
+    app = App(name, module, functions, tuple(one for one in found if isinstance(one, str)))
+    for left_out in app.left_out:
+        _log.warning("left out: %s", left_out)
     if sum(function.binding == FEED for function in app.functions) > 1:
         raise LoadError("the app has several Cosmos DB triggers; this host reads one feed, for one function")
     if not app.functions:
@@ -62,7 +65,7 @@ def load(name: str, environment: Mapping[str, str]) -> App:
 
 
 def _find_app(module: ModuleType) -> Any:
-    # One object under two names counts twice, as for the platform's worker.
+    # As for the platform's worker, one object under two names counts twice.
     names = [name for name in dir(module) if isinstance(getattr(module, name, None), FunctionRegister)]
     if not names:
         raise LoadError(f"{module.__name__} has no FunctionApp at its top level")
@@ -71,7 +74,8 @@ def _find_app(module: ModuleType) -> Any:
     return getattr(module, names[0])
 
 
-def _read(source: Any, environment: Mapping[str, str]) -> Function | None:
+def _read(source: Any, environment: Mapping[str, str]) -> Function | str:
+    """The function, or why this host can't serve it."""
     name = source.get_function_name()
     try:
         return _describe(name, source, environment)
@@ -79,7 +83,7 @@ def _read(source: Any, environment: Mapping[str, str]) -> Function | None:
         raise LoadError(f"function {name}: {error}") from error
 
 
-def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Function | None:
+def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Function | str:
     call, trigger = source.get_user_function(), source.get_trigger()
     bound = {binding.name: binding for binding in source.get_bindings()}
     returned = bound.pop("$return", None)
@@ -100,8 +104,7 @@ def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Functio
         further.append(f"{returned.type} $return")
     if trigger.type not in (HTTP, TIMER, FEED, QUEUE) or further:
         what = f"the binding {further[0]}" if further else f"a {trigger.type}"
-        _log.warning("function %s is left out: this host can't serve %s", name, what)
-        return None
+        return f"function {name}: this host can't serve {what}"
 
     as_text = annotations.get(trigger.name) is str and trigger.type != HTTP
     if trigger.name in annotations and not as_text:
@@ -126,11 +129,11 @@ def _describe(name: str, source: Any, environment: Mapping[str, str]) -> Functio
 def _output(binding: Any, annotation: Any, environment: Mapping[str, str]) -> QueueOutput:
     """The queue that a parameter sends to. Raises LoadError for a parameter that isn't annotated `func.Out[…]`."""
     if typing.get_origin(annotation) is not func.Out:
-        raise LoadError(f"the output parameter {binding.name} is of type azure.functions.Out[…], not {annotation!r}")
+        raise LoadError(f"the output parameter {binding.name} must be azure.functions.Out[…], not {annotation!r}")
     (inner,) = typing.get_args(annotation)
     converter: Any = func.get_binding_registry().get(binding.type)  # type: ignore[no-untyped-call]
     if not converter.check_output_type_annotation(inner):
-        raise LoadError(f"{binding.name} is annotated {annotation!r}, which a queue doesn't take")
+        raise LoadError(f"{binding.name} is annotated {annotation!r}, which can't be a message of a queue")
     return QueueOutput(binding.name, resolve(str(binding.get_dict_repr()["queueName"]), environment))
 
 
@@ -142,11 +145,11 @@ def _check_parameters(call: Any, bound: set[str], annotations: Mapping[str, Any]
         parameters.remove("context")
         annotation = annotations.get("context", func.Context)
         if not isinstance(annotation, type) or annotation.__name__ != "Context":
-            raise LoadError(f"the context parameter is of type azure.functions.Context, not {annotation!r}")
+            raise LoadError(f"the context parameter must be azure.functions.Context, not {annotation!r}")
     if unbound := sorted(parameters - bound):
         raise LoadError(f"no trigger or binding provides the parameter {', '.join(unbound)}")
     if missing := sorted(bound - parameters):
-        raise LoadError(f"it has no parameter {', '.join(missing)}, which its decorators name")
+        raise LoadError(f"a decorator names the parameter {', '.join(missing)}, which the function doesn't have")
     return wants_context
 
 
@@ -177,5 +180,5 @@ def _trigger(
     poll = int(options.get("feedPollDelay", DEFAULT_POLL_MILLISECONDS))
     max_items = int(options.get("maxItemsPerInvocation", DEFAULT_MAX_ITEMS))
     if poll < 0 or max_items < 1:
-        raise LoadError("feed_poll_delay is at least 0, in ms, and max_items_per_invocation at least 1")
+        raise LoadError("feed_poll_delay must be at least 0 ms, and max_items_per_invocation at least 1")
     return FeedTrigger(poll / 1000, max_items)

@@ -1,7 +1,8 @@
 """Storage queues on this machine: one SQLite file, which several hosts may share.
 
-As in Azure, a message that was received is invisible for a while. Who received it deletes it, or makes it visible
-again. Both need the receipt of the last receipt: a message that became visible meanwhile belongs to its next receiver.
+As in Azure, a received message is invisible for a while. Its receiver deletes the message, or makes it visible again.
+Each time a message is received, it gets a new receipt, and both calls need the newest receipt. So once a message has
+become visible and has been received again, it belongs to the next receiver.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 BUSY_SECONDS = 2.0
-"""How long another host's transaction is waited for. Each takes less than a millisecond."""
+"""How long to wait for another host's transaction. A transaction takes less than a millisecond."""
 KEPT_SECONDS = 7 * 86_400.0
-"""When a message that nobody received is dropped."""
+"""How long a message is kept before it is dropped."""
 MAX_BYTES = 48 * 1024
-"""A message holds 64 KB of text, and the platform writes it in base64."""
+"""The most bytes of a message. In Azure a message holds 64 KB of text, and the platform encodes it in base64."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS messages (
@@ -60,7 +61,7 @@ class Queues:
         self._connection: sqlite3.Connection | None = None
 
     async def send(self, queue: str, bodies: Iterable[bytes], now: float) -> None:
-        """Add messages. Raises ValueError for one that is too large, sqlite3.Error."""
+        """Adds messages. Raises ValueError if a message is too large, and sqlite3.Error."""
         rows = [(uuid.uuid4().hex, queue, body, now, now + KEPT_SECONDS, now) for body in bodies]
         if any(len(row[2]) > MAX_BYTES for row in rows):
             raise ValueError(f"a message of queue {queue} has more than {MAX_BYTES:,} bytes")
@@ -68,7 +69,8 @@ class Queues:
         await self._run(lambda db: db.executemany(insert, rows))
 
     async def receive(self, queue: str, most: int, now: float, invisible_for: float) -> list[Message]:
-        """Take up to `most` visible messages, the oldest first. Each is invisible from now on, for so many seconds."""
+        """Takes up to `most` visible messages, the oldest first. From `now` on, they are invisible for `invisible_for`
+        seconds."""
 
         def take(db: sqlite3.Connection) -> list[Message]:
             db.execute("DELETE FROM messages WHERE queue = ? AND expires_at <= ?", (queue, now))
@@ -83,12 +85,12 @@ class Queues:
         return await self._run(take)
 
     async def hide(self, message: Message, until: float) -> bool:
-        """Make it visible again at that time. False if it is another receiver's by now."""
+        """Makes a message visible again at the time `until`. Returns False if another receiver has it by now."""
         update = "UPDATE messages SET visible_at = ? WHERE id = ? AND receipt = ?"
         return await self._run(lambda db: db.execute(update, (until, message.id, message.receipt)).rowcount == 1)
 
     async def delete(self, message: Message, moved_to: str | None = None) -> bool:
-        """Remove it, or put it into another queue. False if it is another receiver's by now."""
+        """Removes a message, or puts it into the queue `moved_to`. Returns False if another receiver has it by now."""
         delete = "DELETE FROM messages WHERE id = ? AND receipt = ?"
         move = "UPDATE messages SET visible_at = 0, dequeue_count = 0, queue = ? WHERE id = ? AND receipt = ?"
         of = (message.id, message.receipt)
@@ -101,7 +103,7 @@ class Queues:
         return await self._run(lambda db: int(db.execute(query, (queue,)).fetchone()[0]))
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -1,10 +1,11 @@
-"""Reading one range of the change feed while this host holds its lease.
+"""Reads one range of the change feed while this host holds the range's lease.
 
-1. Batches of a range are handed over in order, one at a time.
-2. A checkpoint is written after the function has returned. If the host dies in between, the next host gets the same
-   batch: each batch comes at least once.
-3. A batch whose function failed with no retry left is checkpointed all the same. It is lost, as on the platform.
-4. After the lease is lost, this host starts no batch and writes nothing.
+1. The function gets the batches of a range in order, one at a time.
+2. The checkpoint is written after the function has returned. If the host dies in between, the next host hands over the
+   same batch again. So the function gets each batch at least once.
+3. If the function fails and no retry is left, the checkpoint is written all the same. The batch is lost, as on the
+   platform.
+4. After it has lost the lease, this host starts no batch and writes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class HeldLease:
     def __init__(self, feed: ChangeFeed, lease: FeedLease, owner: str, clock: Clock, lifetime: float) -> None:
         self.range = lease.range
         self.continuation = lease.continuation
-        """Where to read on. The next change of the lease stores it."""
+        """The position after the last batch. The next change of the lease stores the position."""
         self.is_lost = False
         self._feed, self._lease, self._owner = feed, lease, owner
         self._clock, self._lifetime = clock, lifetime
@@ -45,7 +46,7 @@ class HeldLease:
         await self._change(self._owner, self._clock.time() + self._lifetime)
 
     async def release(self) -> None:
-        """Leaves the range to other hosts. Raises as `extend` does."""
+        """Gives the lease up, so that another host may take the range. Raises as `extend` does."""
         await self._change(None, 0)
 
     async def _change(self, owner: str | None, expires_at: float) -> None:
@@ -56,7 +57,7 @@ class HeldLease:
                 self._lease = await self._feed.renew(self._lease, owner, expires_at, self.continuation)
             except FeedLeaseLost:
                 self.is_lost = True
-                _log.info("range %s of the change feed is another host's now", self.range)
+                _log.info("another host reads range %s of the change feed now", self.range)
                 raise
 
 
@@ -79,14 +80,15 @@ class RangeReader:
         self._ended = asyncio.Event()
         """Set when no further batch and no further attempt may start."""
         self._finished = asyncio.Event()
-        """Set when nothing runs any more, and the lease needs no renewal."""
+        """Set when no batch runs any more. The lease needs no further renewal."""
 
     def stop(self) -> None:
         """Starts no further batch."""
         self._ended.set()
 
     async def run(self) -> None:
-        """Reads until it is stopped. Returns when the current batch has ended and the lease is released."""
+        """Reads until `stop`, or until the lease is lost. Returns when the current batch has ended and the lease is
+        released."""
         renewal = asyncio.create_task(self._keep_lease())
         try:
             await self._read_on()
@@ -104,7 +106,7 @@ class RangeReader:
                 documents, behind = await self._feed.read(
                     self._lease.range, self._lease.continuation, self._trigger.max_items
                 )
-            except Exception as error:  # noqa: BLE001 - a store may be away in any way; the feed waits for it
+            except Exception as error:  # noqa: BLE001 - a store fails in many ways; the feed waits for it
                 failures += 1
                 _log.warning("range %s of the change feed can't be read: %r", self._lease.range, error)
                 await self._clock.wait(self._ended, backoff(failures))
@@ -140,9 +142,9 @@ class RangeReader:
             await self._lease.extend()
         except FeedLeaseLost:
             raise
-        except Exception as error:  # noqa: BLE001 - a store may be away in any way
-            # The next renewal stores it. A crash before that only repeats the batch.
-            _log.warning("range %s of the change feed has no checkpoint yet: %r", self._lease.range, error)
+        except Exception as error:  # noqa: BLE001 - a store fails in many ways
+            # The next renewal stores the checkpoint. A crash before that only repeats the batch.
+            _log.warning("the checkpoint of range %s isn't stored yet: %r", self._lease.range, error)
 
     async def _keep_lease(self) -> None:
         while not await self._clock.wait(self._finished, self._lifetime / 3):
@@ -151,7 +153,7 @@ class RangeReader:
             except FeedLeaseLost:
                 self._ended.set()
                 return
-            except Exception as error:  # noqa: BLE001 - a store may be away in any way; the next third tries again
+            except Exception as error:  # noqa: BLE001 - a store fails in many ways; the next third tries again
                 _log.warning("the lease of range %s can't be renewed: %r", self._lease.range, error)
                 if self._lease.is_expired:
                     self._lease.is_lost = True

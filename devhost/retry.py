@@ -1,4 +1,4 @@
-"""A function's own retry policy (`@app.retry`): how often a failed invocation is repeated, and after which delay."""
+"""The retry policy of a function (`@app.retry`): how often a failed invocation is repeated, and after which delay."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _log = logging.getLogger("devhost")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a failed invocation is repeated (None: until it succeeds), and after how many seconds.
+    """How often a failed invocation is repeated, and after how many seconds. `max_retries` None: until it succeeds.
 
-    The delay doubles from the first up to the largest. With a fixed delay both are equal.
+    The delay doubles from `first_delay` up to `max_delay`. For a fixed delay, the two are equal.
     """
 
     max_retries: int | None
@@ -27,13 +27,13 @@ class RetryPolicy:
     max_delay: float
 
     def delay(self, retries: int) -> float:
-        """Seconds to wait after the first attempt and that many retries failed."""
+        """Seconds to wait after the first attempt and `retries` retries have failed."""
         return backoff(retries + 1, self.first_delay, self.max_delay)
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at an invocation. The first has 0 retries. `failure` ended the previous attempt."""
+    """One attempt at an invocation. The first attempt has 0 `retries`. `failure` is the previous attempt's error."""
 
     retries: int = 0
     max_retries: int = 0
@@ -60,11 +60,11 @@ def parse_policy(setting: Mapping[str, Any] | None) -> RetryPolicy | None:
     except ValueError:
         count = -2
     if count < -1:
-        raise ValueError(f"max_retry_count is a whole number, -1 for no limit, not {text!r}")
+        raise ValueError(f"max_retry_count must be a whole number (-1 for no limit), not {text!r}")
     if setting.get("strategy") == "fixed_delay":
         names = ("delay_interval", "delay_interval")
     else:
-        # The platform's worker takes any other strategy as exponential.
+        # The platform's worker treats any other strategy as exponential.
         names = ("minimum_interval", "maximum_interval")
     try:
         first, largest = (timespan(setting.get(name)) for name in names)
@@ -82,7 +82,7 @@ async def run_with_retries(
     ended: asyncio.Event,
     what: str,
 ) -> Outcome:
-    """Calls until a call succeeds, the policy is exhausted, or `ended` is set between two attempts.
+    """Calls until a call succeeds, no retry is left, or `ended` is set between two attempts.
 
     Each failure is logged with its traceback. `what` names the invocation in the log.
     """
@@ -92,7 +92,7 @@ async def run_with_retries(
         try:
             await call(attempt)
             return Outcome.SUCCEEDED
-        except Exception as error:  # noqa: BLE001 - whatever a function raises, the policy decides what comes next
+        except Exception as error:  # noqa: BLE001 - the policy decides, no matter what the function raises
             if policy is None or attempt.retries == policy.max_retries:
                 _log.error("%s failed", what, exc_info=error)
                 return Outcome.FAILED

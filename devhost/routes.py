@@ -1,10 +1,10 @@
-"""Route templates, and which of them a request matches.
+"""Route templates, and the match of a request with a template.
 
 The rules are those of ASP.NET Core, which routes on the platform:
 1. A template has literal text, `{name}`, `{name:constraint}`, and at its end `{name?}` or `{*rest}`.
 2. Upper and lower case match each other.
 3. A literal segment beats a constrained parameter, which beats a free one, which beats a catch-all.
-4. A path that no template takes with this method is not found.
+4. If no template matches the path with this method, the path is not found.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MEASURES: dict[str, Callable[[str, list[int]], bool]] = {
 
 
 class Template:
-    """A route template. Raises LoadError if it can't be read, or has a constraint that this host doesn't know."""
+    """A route template. Raises LoadError if the text can't be read, or has a constraint that this host doesn't know."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,8 +1,8 @@
 """The one connection between this host and the app's engine: the object `runtime` in the app's module.
 
-runtime.change_feed()   async; a ChangeFeed of the app's store. Needed if the app has a Cosmos DB trigger.
-runtime.drain()         optional; called first when the host stops. Running work should come to an end.
-runtime.close()         async, optional; called last, when nothing runs any more.
+runtime.change_feed()   async. Returns a ChangeFeed of the app's store. Required if the app has a Cosmos DB trigger.
+runtime.drain()         optional. The host calls it first when it stops. Running work should come to an end.
+runtime.close()         async, optional. The host calls it last, when no function runs any more.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def check_runtime(module: ModuleType) -> None:
     """Raises LoadError if the module has no change feed."""
     if not callable(getattr(getattr(module, "runtime", None), "change_feed", None)):
         raise LoadError(
-            f"{module.__name__} has a Cosmos DB trigger, but no `runtime.change_feed()` from which this host "
-            "could read what changed"
+            f"{module.__name__} has a Cosmos DB trigger, but no `runtime.change_feed()`. This host reads the change "
+            "feed through it: assign the engine's Runtime to the name `runtime`"
         )
 
 
@@ -30,14 +30,14 @@ async def open_change_feed(module: ModuleType) -> ChangeFeed:
 
 
 def drain_runtime(module: ModuleType) -> None:
-    """Tells the app's engine that the host is about to stop, if the engine has `drain`."""
+    """Calls the engine's `drain`, if the app has one: the host is about to stop."""
     drain = getattr(getattr(module, "runtime", None), "drain", None)
     if callable(drain):
         drain()
 
 
 async def close_runtime(module: ModuleType) -> None:
-    """Closes the app's engine, if it has `close`."""
+    """Calls the engine's `close`, if the app has one."""
     close = getattr(getattr(module, "runtime", None), "close", None)
     if callable(close):
         closing = close()

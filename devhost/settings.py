@@ -1,44 +1,57 @@
-"""What the host reads before it loads the app: local.settings.json, host.json and references to settings.
+"""Reads local.settings.json, host.json and references to settings, before the host loads the app.
 
-Every problem is a LoadError whose message names the file and the field.
+Every mistake raises a LoadError whose message names the file and the field.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 DEFAULT_TIMEOUT_SECONDS = 30 * 60.0
-"""How long an invocation may take if host.json doesn't say. It is the limit of a Flex Consumption plan."""
+"""How long an invocation may take if host.json sets no limit. This is the default of a Flex Consumption plan."""
 DATA_SETTING = "ENGINE_SQLITE_FILE"
 """The setting that names the file of the embedded store."""
 
 _TIMESPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):([0-5]?\d):([0-5]?\d(?:\.\d{1,7})?)", re.ASCII)
+_USED = frozenset(
+    {
+        "version",
+        "functionTimeout",
+        "extensions.http.routePrefix",
+        "extensions.queues.batchSize",
+        "extensions.queues.newBatchThreshold",
+        "extensions.queues.maxPollingInterval",
+        "extensions.queues.visibilityTimeout",
+        "extensions.queues.maxDequeueCount",
+    }
+)
+"""The settings of host.json that this host uses."""
 _REFERENCE = re.compile(r"%([^%]+)%")
 
 
 class LoadError(Exception):
-    """The app can't be served. The message says what to change."""
+    """This host can't serve the app. The message says what to change."""
 
 
 @dataclass(frozen=True)
 class QueueSettings:
-    """How queues are read: the part `extensions.queues` of host.json, with the platform's defaults."""
+    """How the host reads queues: the part `extensions.queues` of host.json, with the platform's defaults."""
 
     batch_size: int = 16
-    """Messages that are taken at once."""
+    """The most messages that the host takes at once."""
     new_batch_threshold: int = 8
-    """With more functions running than that, no message is taken."""
+    """While more functions run than this, the host takes no message."""
     poll_seconds: float = 1.0
-    """The longest pause between two looks at an empty queue."""
+    """The longest pause between two reads of an empty queue."""
     retry_seconds: float = 0.0
     """How long a message stays invisible after its function failed."""
     max_dequeues: int = 5
-    """How often a function may fail with a message."""
+    """How often the function may fail with one message."""
 
 
 @dataclass(frozen=True)
@@ -50,19 +63,21 @@ class HostSettings:
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS
     """How long an invocation may take. None means any time."""
     queues: QueueSettings = QueueSettings()
+    left_out: tuple[str, ...] = ()
+    """The settings of host.json that only the platform uses."""
 
 
 def load_local_settings(path: Path, environment: MutableMapping[str, str], *, required: bool) -> None:
-    """Adds the `Values` of a local.settings.json to `environment`. A setting that is set already stays.
+    """Adds the `Values` of a local.settings.json to `environment`. Settings that the environment already has stay.
 
-    Raises LoadError if the file can't be used, or is `required` and missing.
+    Raises LoadError if the file can't be read, or if it is `required` and missing.
     """
     document = _read_object(path, required=required)
     if document.get("IsEncrypted"):
         raise LoadError(f"{path} is encrypted: decrypt it with `func settings decrypt`")
     values = document.get("Values", {})
     if not isinstance(values, dict):
-        raise LoadError(f'{path}: "Values" has to be an object of setting names and their values')
+        raise LoadError(f'{path}: "Values" has to be an object that maps names of settings to their values')
     for name, value in values.items():
         if isinstance(value, dict | list) or value is None:
             raise LoadError(f'{path}: setting "{name}" has to be text')
@@ -70,9 +85,8 @@ def load_local_settings(path: Path, environment: MutableMapping[str, str], *, re
 
 
 def load_host_settings(path: Path) -> HostSettings:
-    """The routes' prefix, the time limit and the queues in host.json, or the defaults if there is no such file.
-
-    The other parts of host.json concern the platform alone. Raises LoadError.
+    """Returns the routes' prefix, the time limit and the queues of host.json, and the names of its other settings.
+    Without that file, returns the defaults. Raises LoadError.
     """
     document = _read_object(path, required=False)
     http = _object_at(_object_at(document, "extensions", path), "http", path)
@@ -80,17 +94,18 @@ def load_host_settings(path: Path) -> HostSettings:
     if not isinstance(prefix, str):
         raise LoadError(f'{path}: "routePrefix" has to be text')
     queues = _queues(_object_at(_object_at(document, "extensions", path), "queues", path), path)
-    return HostSettings(prefix.strip("/"), _timeout(document.get("functionTimeout"), path), queues)
+    timeout, left_out = _timeout(document.get("functionTimeout"), path), tuple(_unused(document))
+    return HostSettings(prefix.strip("/"), timeout, queues, left_out)
 
 
 def use_cosmos(endpoint: str | None, key: str | None, environment: MutableMapping[str, str]) -> None:
-    """Sets the app's settings so that its documents are in this Cosmos DB account. For None the settings stay.
+    """Changes the app's settings so that its store is the Cosmos DB account at `endpoint`. For None, changes nothing.
 
-    Raises LoadError for a key without an account.
+    Raises LoadError for a key without an endpoint.
     """
     if endpoint is None:
         if key is not None:
-            raise LoadError("--cosmos-key is the key of an account: say which, with --cosmos URL")
+            raise LoadError("--cosmos-key is the key of an account: name the account with --cosmos URL")
         return
     environment.pop("COSMOS", None)  # a connection string would win over the other settings
     environment["COSMOS__accountEndpoint"] = endpoint
@@ -104,7 +119,7 @@ def timespan(text: object) -> float:
     """The seconds of a time span "[days.]HH:MM:SS". Raises ValueError."""
     match = _TIMESPAN.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(f'a time span is written "HH:MM:SS", not {text!r}')
+        raise ValueError(f'a time span has the form "HH:MM:SS", not {text!r}')
     days, hours, minutes, seconds = match.groups()
     return ((int(days or 0) * 24 + int(hours)) * 60 + int(minutes)) * 60 + float(seconds)
 
@@ -115,7 +130,7 @@ def resolve(text: str, environment: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         name = match[1]
         if not environment.get(name):
-            raise LoadError(f"setting {name}, which {text!r} refers to, is not set")
+            raise LoadError(f"setting {name} is not set, and {text!r} refers to it")
         return environment[name]
 
     return _REFERENCE.sub(value, text)
@@ -125,7 +140,9 @@ def _queues(options: Mapping[str, Any], path: Path) -> QueueSettings:
     def number(name: str, default: int, least: int, most: int) -> int:
         value = options.get(name, default)
         if not isinstance(value, int) or not least <= value <= most:
-            raise LoadError(f'{path}: "{name}" of the queues is a whole number from {least} to {most}, not {value!r}')
+            raise LoadError(
+                f'{path}: "{name}" of the queues has to be a whole number from {least} to {most}, not {value!r}'
+            )
         return value
 
     def seconds(name: str, default: float) -> float:
@@ -144,6 +161,16 @@ def _queues(options: Mapping[str, Any], path: Path) -> QueueSettings:
     )
 
 
+def _unused(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """The names of the settings that this host doesn't use. A part of which it uses nothing counts as one."""
+    for name, value in settings.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, dict) and any(used.startswith(f"{path}.") for used in _USED):
+            yield from _unused(value, f"{path}.")
+        elif path not in _USED:
+            yield path
+
+
 def _timeout(text: object, path: Path) -> float | None:
     if text is None:
         return DEFAULT_TIMEOUT_SECONDS
@@ -154,7 +181,7 @@ def _timeout(text: object, path: Path) -> float | None:
     except ValueError as error:
         raise LoadError(f'{path}: "functionTimeout": {error}') from error
     if not seconds:
-        raise LoadError(f'{path}: "functionTimeout" has to be longer than no time; "-1" means any time')
+        raise LoadError(f'{path}: "functionTimeout" has to be more than zero. "-1" means no limit')
     return seconds
 
 

@@ -1,8 +1,8 @@
-"""Timer triggers: when each is due, and the run at that time.
+"""Timer triggers: runs each timer function when it is due.
 
-1. A function never overlaps itself. The next run is due at the first slot after the *start* of the previous run. If
-   that slot has passed when the previous run ends, the next run starts at once, marked as past due. Slots in between
-   are skipped.
+1. Runs of one function never overlap. The next run is due at the first slot after the *start* of the previous run. If
+   that slot has passed when the previous run ends, the next run starts at once, and is marked as past due. Slots in
+   between are skipped.
 2. Schedules are in UTC.
 3. Each host runs its own timers. On the platform one instance runs them for all.
 """
@@ -23,14 +23,14 @@ from devhost.retry import Attempt, run_with_retries
 from devhost.settings import LoadError
 
 LATE_SECONDS = 1.0
-"""A run that starts this long after its slot is past due."""
+"""A run is past due if it starts this long after its slot."""
 LONGEST_NAP_SECONDS = 60.0
-"""How long to wait before the clock is read again. Somebody may set the clock, and the loop's own clock may stand still
-while the machine sleeps."""
+"""The longest wait before the clock is read again. Somebody may set the clock, and the event loop's own clock may stand
+still while the machine sleeps."""
 
 _FIELD = re.compile(r"[0-9*/,-]|[A-Za-z]{3,}", re.ASCII)
 _SEVENTH_DAY = re.compile(r"(?<![\d/])7", re.ASCII)
-"""Sunday is 0. croniter would take 7 as well."""
+"""Sunday is 0. croniter would accept 7 as well."""
 _NAMES = frozenset(
     [
         "jan",
@@ -62,7 +62,7 @@ class Schedule:
     def __init__(self, text: str) -> None:
         self._text = text
         fields = text.split()
-        # croniter knows more than NCRONTAB (L, W, #, ?, hashes). A schedule that works here has to work in Azure too.
+        # croniter accepts more than NCRONTAB (L, W, #, ?, hashes). A schedule that works here has to work in Azure too.
         names = {name.lower()[:3] for name in re.findall("[A-Za-z]+", text)}
         known = all(_FIELD.sub("", field) == "" for field in fields) and names <= _NAMES
         if len(fields) != 6 or not known or _SEVENTH_DAY.search(fields[5]):
@@ -74,7 +74,7 @@ class Schedule:
         try:
             self.next_after(0)
         except CroniterBadDateError as error:
-            raise LoadError(f"schedule {text!r} never comes") from error
+            raise LoadError(f"schedule {text!r} has no slot: no date matches it") from error
         except (CroniterBadCronError, ValueError) as error:
             raise LoadError(f"schedule {text!r} is not an NCRONTAB expression: {error}") from error
 
@@ -105,7 +105,7 @@ class TimerRunner:
         self._ended.set()
 
     async def run(self) -> None:
-        """Runs the function at its times until it is stopped. Returns when the current run, if any, has ended."""
+        """Runs the function at its times until `stop`. Returns when the current run, if any, has ended."""
         due = self._clock.time()
         if not self._trigger.run_on_startup:
             due = self._schedule.next_after(due)
@@ -117,7 +117,7 @@ class TimerRunner:
             due = following
 
     async def _wait_until(self, due: float) -> bool:
-        """Waits until `due`. Returns False if the runner is stopped."""
+        """Waits until `due`. Returns False if `stop` is called before."""
         while not self._ended.is_set() and (left := due - self._clock.time()) > 0:
             await self._clock.wait(self._ended, min(left, LONGEST_NAP_SECONDS))
         return not self._ended.is_set()

@@ -1,6 +1,6 @@
-"""A stand-in for the platform's sign-in: whoever brings the key has signed in as one user.
+"""A stand-in for the platform's sign-in: every caller with the key has signed in as one user.
 
-The platform sets headers that name the caller, and takes them away from whoever sends them. So does this host.
+The platform sets headers that name the caller, and removes such headers from requests. So does this host.
 (https://learn.microsoft.com/azure/app-service/configure-authentication-user-identities)
 """
 
@@ -30,11 +30,11 @@ class StandIn:
         name, _, roles = text.partition(":")
         named = tuple(role.strip() for role in roles.split(",") if role.strip())
         if not name.strip() or not named:
-            raise LoadError(f"--user is a name and roles, as in Ada:operator, not {text!r}")
+            raise LoadError(f"--user takes a name and roles, as in Ada:operator, not {text!r}")
         return cls(name.strip(), named)
 
     def header(self) -> str:
-        """The user as the platform tells the app of a caller."""
+        """The value of the header in which the platform describes a caller to the app."""
         claims = [("oid", f"local-{self.name}"), ("name", self.name), *(("roles", role) for role in self.roles)]
         principal = {
             "auth_typ": "aad",
@@ -46,6 +46,6 @@ class StandIn:
 
 
 def signed_in(headers: Mapping[str, str], user: StandIn | None) -> dict[str, str]:
-    """The headers of a request (names in lower case) as the app gets them. `user` is None if nobody has signed in."""
+    """The headers of a request as the app gets them, with names in lower case. `user` is None without a sign-in."""
     kept = {name: value for name, value in headers.items() if not name.startswith(PREFIX)}
     return kept if user is None else kept | {PREFIX: user.header()}

@@ -1,5 +1,6 @@
 """A durable workflow engine on Azure Functions and Cosmos DB. These names are for authors and hosts."""
 
+from engine.boundary.callers import Caller
 from engine.boundary.client import Client
 from engine.boundary.handle import Handle
 from engine.boundary.health import Health
@@ -8,8 +9,11 @@ from engine.boundary.status import Page, Status
 from engine.core.activity import Activity, SyncActivity
 from engine.core.activity_info import ActivityInfo
 from engine.core.authoring import activity, compensate, finalizer, restart, workflow
-from engine.core.declarations import Channel, Deferred, Peer, Workflow
+from engine.core.declarations import Channel, Deferred, Peer, Schedule, Workflow
+from engine.core.inline_step import step
+from engine.core.plans import Plan, PlanChange
 from engine.core.retry import Retry
+from engine.core.schedules import plan_changes, schedule
 from engine.ground.errors import (
     ActivityError,
     ActivityErrorGroup,
@@ -50,6 +54,7 @@ __all__ = [
     "AlreadyResolved",
     "AlreadySent",
     "AlreadyStarted",
+    "Caller",
     "Channel",
     "ChildStopped",
     "CircularWait",
@@ -73,9 +78,12 @@ __all__ = [
     "Outcome",
     "Page",
     "Peer",
+    "Plan",
+    "PlanChange",
     "Retry",
     "RetryAfter",
     "Runtime",
+    "Schedule",
     "Settings",
     "Status",
     "StoreError",
@@ -89,6 +97,9 @@ __all__ = [
     "activity",
     "compensate",
     "finalizer",
+    "plan_changes",
     "restart",
+    "schedule",
+    "step",
     "workflow",
 ]

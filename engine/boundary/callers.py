@@ -113,7 +113,7 @@ def note(function: str, route: Mapping[str, str], status: int) -> None:
     caller = current()
     if caller is None or function not in NOTED or status >= 400:
         return
-    fields = {"action": function, "executionId": route["id"], "by": str(caller)}
+    fields = {"action": function, "execution_id": route["id"], "by": str(caller)}
     _log.info("execution %s: %s by %s", route["id"], function, caller, extra=fields)
 
 

@@ -23,7 +23,8 @@ import azure.functions as func
 
 from engine.boundary import callers, history, http
 from engine.boundary.answers import Request, Response, answered, unchanged
-from engine.boundary.hints import from_message, to_message
+from engine.boundary.hints import from_message, noticing_poison, to_message
+from engine.boundary.json_lines import keep_on_stderr
 from engine.boundary.openapi import openapi
 from engine.boundary.page import page
 from engine.boundary.runtime import Runtime
@@ -46,7 +47,8 @@ def blueprint(runtime: Runtime) -> func.Blueprint:
     from it. The runtime closes by itself when the platform ends the process.
     """
     runtime.stops_on_sigterm = True
-    _keep_warnings()
+    if os.environ.get("AZURE_FUNCTIONS_ENVIRONMENT") != "Development":
+        keep_on_stderr(logging.getLogger("engine"))
     triggers = _Triggers(runtime) if runtime.settings.sign_in else func.Blueprint()  # type: ignore[no-untyped-call]
     _add_executions(triggers, runtime)
     _add_history(triggers, runtime)
@@ -246,10 +248,11 @@ def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
     @triggers.timer_trigger("timer", schedule="*/10 * * * * *", use_monitor=False)
     @triggers.queue_output("hints", queue_name="hints", connection="AzureWebJobsStorage")
     async def sweep(timer: func.TimerRequest, hints: Messages) -> None:
-        """Drive the executions that are due."""
+        """Drive the executions that are due, and start the app's schedules."""
         left: list[Hint] = []
         await runtime.worker.sweep(left.append)
         _send(hints, left)
+        await runtime.start_schedules()
 
     @triggers.queue_trigger("message", queue_name="hints", connection="AzureWebJobsStorage")
     @triggers.queue_output("hints", queue_name="hints", connection="AzureWebJobsStorage")
@@ -258,23 +261,14 @@ def _add_driving(triggers: func.Blueprint, runtime: Runtime) -> None:
         hint = from_message(message.get_body())
         if hint is not None:
             left: list[Hint] = []
-            await runtime.worker.drive_one(hint, left.append)
+            with noticing_poison(hint, message.dequeue_count):
+                await runtime.worker.drive_one(hint, left.append)
             _send(hints, left)
 
 
 def _send(out: Messages, hints: list[Hint]) -> None:
     if hints:
         out.set([to_message(hint) for hint in hints])
-
-
-def _keep_warnings() -> None:
-    """Write the engine's warnings and errors to stderr as well, except in development.
-
-    The platform drops log lines that a worker writes while none of its invocations runs. A drive that outlives its
-    batch writes such lines, and so do threads. The platform keeps all lines on stderr.
-    """
-    if os.environ.get("AZURE_FUNCTIONS_ENVIRONMENT") != "Development" and logging.lastResort is not None:
-        logging.getLogger("engine").addHandler(logging.lastResort)
 
 
 def _request(req: func.HttpRequest) -> Request:

@@ -61,9 +61,10 @@ class Handle(Generic[R]):
     async def result(self, timeout: float | timedelta | None = None) -> R:
         """Wait until the execution has ended, and return the workflow's result. `timeout`: seconds, or a timedelta.
 
-        Raises the Failure or ActivityError with which the execution failed, ExecutionStopped if it was interrupted or
-        terminated, TimeoutError if it hasn't ended in time, UnknownExecution if there is no such execution, and
-        InvalidInput if the execution belongs to another workflow.
+        Raises the error with which the execution failed: a Failure or an exception of a class in the app's `raises=` as
+        itself, any other as ActivityError. Raises ExecutionStopped if the execution was interrupted or terminated,
+        TimeoutError if it hasn't ended in time, UnknownExecution if there is no such execution, and InvalidInput if the
+        execution belongs to another workflow.
         """
         status = await self.wait(timeout)
         if status.workflow != self._workflow.name:

@@ -7,16 +7,22 @@ without it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from engine.driving.hand_overs import Hint
+from engine.driving.notices import Notice
 from engine.ground.clock import Instant
 
 MAX_BYTES = 1_000
 """The most bytes of a message. Every version's messages are smaller."""
+MAX_DELIVERIES = 5
+"""How often the host delivers a message whose function fails: `maxDequeueCount` in host.json. Then it moves the message
+to the queue `hints-poison`."""
 
 _log = logging.getLogger("engine")
 
@@ -46,3 +52,21 @@ def from_message(body: bytes) -> Hint | None:
         return Hint(message.id, message.at)
     _log.warning("a message of the queue is no hint, and is dropped: %s", problem[:200])
     return None
+
+
+@contextlib.contextmanager
+def noticing_poison(hint: Hint, delivery: int | None) -> Iterator[None]:
+    """Log a notice if what runs inside fails, and this was the hint's last delivery. `delivery` counts from 1."""
+    try:
+        yield
+    except Exception as error:
+        if delivery is not None and delivery >= MAX_DELIVERIES:
+            fields = {"execution_id": hint.execution_id, "notice": Notice.POISONED}
+            _log.error(
+                "execution %s: its hint failed %d times, and goes to the queue hints-poison: %s",
+                hint.execution_id,
+                delivery,
+                error,
+                extra=fields,
+            )
+        raise

@@ -122,7 +122,7 @@ async def _replay(
         return (), f"this app has no workflow {execution.workflow} with version {execution.version}"
     if len(events) > MAX_EVENTS:
         return (), f"the history has {len(events):,} events: no more than {MAX_EVENTS:,} are replayed for an answer"
-    run = run_of(workflow, execution, payload, events)
+    run = run_of(workflow, execution, payload, events, registry.raises)
     trace = Trace(run)
     try:
         async with asyncio.timeout(MAX_TIME.total_seconds()):

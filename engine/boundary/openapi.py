@@ -1,9 +1,9 @@
 """The description of the API, as OpenAPI 3.1: the routes, and the types of the app's workflows, deferreds and channels.
 
-1. It is made from what the code declares. Values from outside are described under their aliases, and results under the
-   names of their fields, as the codec reads and writes them.
-2. Each workflow, deferred and channel has a path of its own. Names that a path can't carry are reached by the general
-   path, with the name in the query.
+1. The description is made from what the code declares. Fields are described under their aliases, in both directions, as
+   callers send and receive them.
+2. Each workflow, deferred and channel has a path of its own. A path can't carry a name with a slash. For such a name,
+   use the general path with the name in the query.
 """
 
 from __future__ import annotations
@@ -48,21 +48,29 @@ _SHAPES = (
     ProblemShape,
 )
 _REFUSALS = {
-    400: "The request makes no sense: `detail` says why.",
-    401: "No key, or a wrong one.",
-    403: "With sign-in: the caller may not do that.",
-    404: "There is no such workflow, execution, deferred or channel.",
-    409: "It came too late: `detail` says what had happened before.",
+    400: "The request is not valid. `detail` says why.",
+    401: "The key is missing or wrong. With sign-in: nobody has signed in.",
+    403: "With sign-in: the caller doesn't have permission.",
+    404: "The workflow, execution, deferred or channel doesn't exist.",
+    409: "The request conflicts with something that happened earlier. `detail` says with what.",
     413: "The body is too large.",
-    422: "The body doesn't fit its type: `fields` says where.",
+    422: "The body doesn't fit the declared type. `fields` lists the fields at fault.",
     500: "The stored execution can't be read.",
-    503: "The store can't be reached.",
+    503: "The store can't be reached. Try again after the seconds in `Retry-After`.",
 }
 _FILTER = ("q", "A filter, as in `workflow:fulfil status:running`.", {"type": "string", "maxLength": 1000})
-_WAIT = ("wait", "Seconds to wait for the end.", {"type": "number", "minimum": 0, "maximum": 200})
-_LIMIT = ("limit", "How many at most.", {"type": "integer", "minimum": 1})
-_CONTINUATION = ("continuation", "From the answer before.", {"type": "string"})
-_KEY = {"name": "Idempotency-Key", "in": "header", "description": "Doing it twice with one key is doing it once."}
+_WAIT = (
+    "wait",
+    "How many seconds to wait for the end of the execution.",
+    {"type": "number", "minimum": 0, "maximum": 200},
+)
+_LIMIT = ("limit", "The most entries to return.", {"type": "integer", "minimum": 1})
+_CONTINUATION = ("continuation", "The `continuation` of the previous page.", {"type": "string"})
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Repeating the request with the same key has no further effect.",
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ class _Operation:
 
 
 async def openapi(runtime: Runtime, request: Request) -> Response:
-    """GET openapi.json: the description of this app's API."""
+    """GET openapi.json: describe this app's API."""
 
     async def work() -> Response:
         check_query(request, {})
@@ -93,7 +101,7 @@ async def openapi(runtime: Runtime, request: Request) -> Response:
 
 
 def describe_api(registry: Registry, address: str) -> dict[str, Any]:
-    """The description, for an API at that address."""
+    """The description of an API at `address`."""
     schemas = _Schemas()
     paths: dict[str, dict[str, Any]] = {}
     for operation in [*_general(), *_typed(registry, schemas)]:
@@ -119,13 +127,13 @@ def describe_api(registry: Registry, address: str) -> dict[str, Any]:
 
 
 class _Schemas:
-    """Schemas of the app's own types, each with its parts under names of its own."""
+    """Schemas of the app's own types. The parts of each schema have names of their own."""
 
     def __init__(self) -> None:
         self.found: dict[str, Any] = {}
 
     def add(self, name: str, codec: Codec, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
-        """A reference to the schema of what `codec` takes or gives."""
+        """Add the schema of the values that `codec` reads or writes, and return a reference to the schema."""
         own = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)
         schema = schema_of(codec, f"#/components/schemas/{own}.{{model}}", mode)
         for part, of in schema.pop("$defs", {}).items():
@@ -141,57 +149,76 @@ def _general() -> Iterable[_Operation]:
     given = (*late, 413, 422)
     any_value: dict[str, Any] = {}
     reason = {"type": ["object", "null"], "properties": {"reason": {"type": "string"}}, "additionalProperties": False}
-    pending = ("pending", "Whether to say what it waits for.", {"type": "boolean"})
+    pending = ("pending", "Whether to list what the execution waits for.", {"type": "boolean"})
     listed = (
         _FILTER,
         ("workflow", "The workflow's name.", {"type": "string"}),
-        ("status", "", {"enum": ["running", "complete"]}),
-        ("outcome", "", {"enum": ["completed", "failed", "interrupted", "terminated"]}),
-        ("stuck", "Whether only those that are suspended with a cause.", {"enum": ["true", "false"]}),
+        ("status", "Whether executions run or have ended.", {"enum": ["running", "complete"]}),
+        ("outcome", "How executions ended.", {"enum": ["completed", "failed", "interrupted", "terminated"]}),
+        ("stuck", "Whether executions are suspended with a cause.", {"enum": ["true", "false"]}),
         _LIMIT,
         _CONTINUATION,
     )
-    values = ("values", "How large values may be that stand in the list.", {"enum": ["short", "brief", "full"]})
-    state = ("state", "Which steps.", {"enum": ["all", "open"]})
-    named = (("name", "The whole name, if a path can't carry it.", {"type": "string"}),)
+    large = (
+        "Which values to show: `brief` up to 256 characters, `short` up to 4,096, `full` all. Others show their size."
+    )
+    values = ("values", large, {"enum": ["short", "brief", "full"]})
+    state = (
+        "state",
+        "Which steps to list: `open` lists those that the execution waits for.",
+        {"enum": ["all", "open"]},
+    )
+    named = (("name", "The whole name, if the path can't carry the name.", {"type": "string"}),)
     yield _Operation("get", "executions", "list", "List executions, the newest first", {200: "ListShape"}, listed)
     yield _Operation("get", "counts", "count", "Count executions by state", {200: "CountsShape"}, (_FILTER,))
-    yield _Operation("get", "health", "health", "Say whether something wants attention", {200: "HealthShape"})
+    yield _Operation("get", "health", "health", "Show whether the app needs attention", {200: "HealthShape"})
     yield _Operation("get", "openapi.json", "describe", "Describe this API", {200: None})
-    yield _Operation("get", one, "get", "Say how an execution stands", execution, (_WAIT, pending))
+    yield _Operation("get", one, "get", "Show the status of an execution", execution, (_WAIT, pending))
     key = ("key", "The idempotency key.", {"type": "string", "minLength": 1})
     by_key = "workflows/{name}/executions"
-    yield _Operation("get", by_key, "getByKey", "The execution of a key", execution, (key, _WAIT, pending))
+    found = "Find an execution by its idempotency key"
+    yield _Operation("get", by_key, "getByKey", found, execution, (key, _WAIT, pending))
     yield _Operation("delete", one, "purge", "Delete an execution that has ended", {204: None}, problems=late)
     yield _Operation(
-        "post", f"{one}/interrupt", "interrupt", "Ask it to stop", {202: "ExecutionShape"}, body=reason, problems=given
+        "post",
+        f"{one}/interrupt",
+        "interrupt",
+        "Ask an execution to stop and clean up",
+        {202: "ExecutionShape"},
+        body=reason,
+        problems=given,
     )
-    yield _Operation("post", f"{one}/resume", "resume", "Let it run again", {202: "ExecutionShape"}, problems=late)
+    resumed = "Let a suspended execution run again"
+    yield _Operation("post", f"{one}/resume", "resume", resumed, {202: "ExecutionShape"}, problems=late)
     yield _Operation(
         "post",
         f"{one}/retry",
         "retry",
-        "Open it again, from the step that failed",
+        "Let an execution that failed or was interrupted run again",
         {202: "ExecutionShape"},
         problems=late,
     )
-    yield _Operation("post", f"{one}/terminate", "terminate", "End it at once", execution, problems=late)
+    ended = "End an execution at once, without cleanup"
+    yield _Operation("post", f"{one}/terminate", "terminate", ended, execution, problems=late)
     pages = (_LIMIT, _CONTINUATION)
     yield _Operation(
-        "get", f"{one}/history", "history", "Its events, in order", {200: "HistoryShape"}, (values, *pages)
+        "get", f"{one}/history", "history", "List the events of an execution", {200: "HistoryShape"}, (values, *pages)
     )
-    yield _Operation("get", f"{one}/steps", "steps", "What its code asked for", {200: "StepsShape"}, (state, *pages))
-    yield _Operation("get", f"{one}/family", "family", "Its parents and children", {200: "FamilyShape"})
+    yield _Operation(
+        "get", f"{one}/steps", "steps", "List the steps of an execution", {200: "StepsShape"}, (state, *pages)
+    )
+    family = "Show the parents and children of an execution"
+    yield _Operation("get", f"{one}/family", "family", family, {200: "FamilyShape"})
     yield _Operation(
         "post", f"{one}/deferreds/{{name}}", "resolve", "Resolve a deferred", execution, named, body=any_value,
         problems=given,
     )  # fmt: skip
     yield _Operation(
-        "post", f"{one}/channels/{{name}}", "send", "Send a value", {202: "ExecutionShape"}, named, takes_key=True,
-        body=any_value, problems=given,
+        "post", f"{one}/channels/{{name}}", "send", "Send a value to a channel", {202: "ExecutionShape"}, named,
+        takes_key=True, body=any_value, problems=given,
     )  # fmt: skip
     yield _Operation(
-        "get", f"{one}/deferreds/{{name}}/token", "token", "A token for one deferred", {200: "TokenShape"}, named
+        "get", f"{one}/deferreds/{{name}}/token", "token", "Make a token for one deferred", {200: "TokenShape"}, named
     )
     yield _Operation(
         "post", "deferreds/{token}", "resolveByToken", "Resolve the deferred of a token", {204: None}, body=any_value,
@@ -259,12 +286,14 @@ def _described(operation: _Operation) -> dict[str, Any]:
     if operation.is_open:
         described["security"] = []
     if operation.method == "get":
-        described["responses"]["304"] = {"description": "Unchanged since the `ETag` in `If-None-Match`."}
+        described["responses"]["304"] = {"description": "Nothing has changed since the `ETag` in `If-None-Match`."}
     return described
 
 
 def _answer(status: int, shape: str | None, operation: _Operation) -> dict[str, Any]:
-    text = {202: "Accepted: ask again at `Location`.", 204: "Done."}.get(status, "Done, or as it stands.")
+    text = {202: "The request is accepted. Poll `Location` for the status.", 204: "The request is done."}.get(
+        status, "OK."
+    )
     if shape is None:
         return {"description": text}
     schema: dict[str, Any] = {"$ref": f"#/components/schemas/{shape}"}

@@ -11,6 +11,7 @@ from typing import Any
 from engine.boundary.callers import Permits
 from engine.boundary.client import Client
 from engine.boundary.inspection import Inspection, Inspections
+from engine.boundary.schedules import start_schedules
 from engine.boundary.stopping import stop_on_sigterm
 from engine.core.declarations import Workflow
 from engine.core.registry import Declaration, Registry
@@ -56,6 +57,7 @@ class Runtime:
         self._parts: tuple[Store, Worker, Client] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inspections = Inspections()
+        self._schedules_started = False
         self.stops_on_sigterm = False
         """Whether the runtime closes by itself when the process gets SIGTERM. Set this before the first use."""
 
@@ -99,6 +101,12 @@ class Runtime:
     async def change_feed(self) -> ChangeFeed:
         """The store's change feed, for a host that has to read it itself."""
         return self.store.change_feed()
+
+    async def start_schedules(self) -> None:
+        """Start the schedules that the app declares, once in each process. Raises StoreError."""
+        if not self._schedules_started:
+            await start_schedules(self.client, self.registry)
+            self._schedules_started = True
 
     def drain(self) -> None:
         """Stop claiming, and let go of executions between two steps, because this process is about to close."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -53,10 +53,18 @@ class Status:
     completed_at: datetime | None
     due_at: datetime | None
     left_alone: str | None
+    _raises: tuple[type[BaseException], ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
-    def of(cls, execution: Execution, result: str | None, left_alone: str | None) -> Status:
-        """The status of a stored execution. `result` is its whole result."""
+    def of(
+        cls,
+        execution: Execution,
+        result: str | None,
+        left_alone: str | None,
+        raises: tuple[type[BaseException], ...],
+    ) -> Status:
+        """The status of a stored execution. `result`: its whole result. `raises`: the exception classes that `value`
+        raises as themselves."""
         return cls(
             execution_id=execution.execution_id,
             workflow=execution.workflow,
@@ -79,6 +87,7 @@ class Status:
             completed_at=execution.completed_at,
             due_at=execution.due_at if execution.suspended else None,
             left_alone=left_alone,
+            _raises=raises,
         )
 
     @property
@@ -99,7 +108,7 @@ class Status:
         if self.outcome == "completed":
             return
         if self.error is not None:
-            raise rebuild(self.error, exact=False)
+            raise rebuild(self.error, self._raises, exact=False)
         raise ExecutionStopped(f"execution {self.execution_id} was {self.outcome}: it has no result")
 
 

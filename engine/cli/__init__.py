@@ -1,14 +1,15 @@
-"""`durable`, the command line of those who write and those who run workflows. `durable --help` lists the commands.
+"""`durable`, the command line for authors and operators of workflows. `durable --help` lists the commands.
 
-The commands need the extra `cli`, which `dev` contains. An app in Azure has neither, and never
-imports this package.
+The commands need the extra `cli`, which `dev` contains. An app in Azure has neither extra, and never imports this
+package.
 """
 
 from __future__ import annotations
 
 
 def main() -> None:
-    """Run the command line. Ends the process with its exit code: 0 all is well, 1 a problem, 2 wrong usage."""
+    """Run the command line, and end the process with the command's exit code: 0 for success, 1 for a problem, 2 for
+    wrong usage."""
     try:
         from engine.cli.commands import app
     except ModuleNotFoundError as error:

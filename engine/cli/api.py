@@ -1,8 +1,8 @@
-"""The HTTP API of a running host, as commands call it.
+"""Calls the HTTP API of a running host, for the commands.
 
-1. The key comes from the environment. It is in no argument, no message and no log.
-2. Every problem becomes a Refused with one sentence: what was wrong, and what to do.
-3. Redirects aren't followed: a key goes to the address that was given, and nowhere else.
+1. The key comes from the environment. No argument, message or log line contains the key.
+2. Every problem becomes a Refused, whose sentence says what was wrong and what to do.
+3. Redirects aren't followed, so the key goes only to the address that the user gave.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import aiohttp
 from engine.cli.problems import USAGE, Refused
 
 PATIENCE = 30.0
-"""Seconds that an answer may take, beyond what the request asks the host to wait."""
+"""How many seconds an answer may take, on top of the wait that the request asks for."""
 MAX_WAIT = 200.0
-"""Seconds. The longest wait that the API takes."""
+"""The longest wait that a request may ask for, in seconds."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer that is no problem. `body` is None if it has none."""
+    """An answer without an error. `body` is None if the answer has no body."""
 
     status: int
     body: Any
@@ -37,24 +37,25 @@ class Answer:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a host is, and what it is sent to let the caller in."""
+    """The address of a host, and the headers with the caller's key or token."""
 
     url: str
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, url: str | None, environment: Mapping[str, str] = os.environ) -> Self:
-        """The address in an option or in ENGINE_URL, with the key in ENGINE_KEY or the token in ENGINE_TOKEN. Raises
-        Refused."""
+        """The address `url`, with the key in ENGINE_KEY or the token in ENGINE_TOKEN. Raises Refused."""
         if not url:
-            raise Refused("which host? Set ENGINE_URL, or pass --url, as in http://127.0.0.1:7071", USAGE)
+            raise Refused("no host is named: set ENGINE_URL, or pass --url, as in http://127.0.0.1:7071", USAGE)
         try:
             parts = urlsplit(url)
             is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
             is_usable = False
         if not is_usable or parts.username or parts.password or parts.query or parts.fragment:
-            raise Refused("the address has to be like http://127.0.0.1:7071, without a user, a key or a query", USAGE)
+            raise Refused(
+                "the host's address has to look like http://127.0.0.1:7071, without a user, a key or a query", USAGE
+            )
         path = parts.path.rstrip("/") or "/api"
         return cls(f"{parts.scheme}://{parts.netloc}{path}", _credentials(environment))
 
@@ -67,14 +68,14 @@ def _credentials(environment: Mapping[str, str]) -> dict[str, str]:
     ):
         value = environment.get(setting, "").strip()
         if not value.isascii() or not value.isprintable():
-            raise Refused(f"{setting} holds something other than printable ASCII characters", USAGE)
+            raise Refused(f"{setting} has to consist of printable ASCII characters", USAGE)
         if value:
             credentials[header] = before + value
     return credentials
 
 
 class Api:
-    """Calls of one host, over one connection. To be used in a `with` block."""
+    """The API of one host. Use it in a `with` block, which closes the connection."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -83,7 +84,7 @@ class Api:
 
     @classmethod
     def at(cls, url: str | None) -> Self:
-        """The API at that address, or at that of the environment. Raises Refused."""
+        """The API at the address `url`. Raises Refused if it is None or can't be used."""
         return cls(Address.of(url))
 
     def __enter__(self) -> Self:
@@ -95,11 +96,11 @@ class Api:
         self._runner.close()
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        """The body of the answer to a GET. Raises Refused."""
+        """Send a GET, and return the body of the answer. Raises Refused."""
         return self.call("GET", path, query).body
 
     def post(self, path: str, body: str | None = None, query: Mapping[str, str] | None = None) -> Any:
-        """The body of the answer to a POST. Raises Refused."""
+        """Send a POST, and return the body of the answer. Raises Refused."""
         return self.call("POST", path, query, body).body
 
     def call(
@@ -111,7 +112,8 @@ class Api:
         headers: Mapping[str, str] | None = None,
         wait: float = 0,
     ) -> Answer:
-        """Send a request, and read its answer. `wait`: seconds that it asks the host to wait. Raises Refused."""
+        """Send a request, and read the answer. `wait`: how many seconds the request asks the host to wait. Raises
+        Refused."""
         try:
             return self._runner.run(self._send(method, path, query or {}, body, headers or {}, wait))
         except TimeoutError:
@@ -120,7 +122,7 @@ class Api:
             number = getattr(error, "errno", None)
             why = os.strerror(number) if number else str(error) or type(error).__name__
             raise Refused(
-                f"no answer from {self.address.url}: {why}. Does the host run, and is this its address?"
+                f"no answer from {self.address.url}: {why}. Check that the host runs, and that this is its address"
             ) from None
 
     async def _send(
@@ -154,12 +156,15 @@ class Api:
         url = self.address.url
         details: dict[str, Any] = body if isinstance(body, dict) else {"status": status}
         if status == 401:
-            known = "is not the host's" if self.address.credentials else "isn't set"
-            return Refused(f"{url} lets nobody in without its key: ENGINE_KEY {known}", details={"status": 401})
+            known = "isn't this host's key" if self.address.credentials else "isn't set"
+            return Refused(f"{url} refuses callers without its key: ENGINE_KEY {known}", details={"status": 401})
         if isinstance(details.get("detail"), str):
             first = f". It was {json.dumps(details['first'], ensure_ascii=False)}" if "first" in details else ""
             return Refused(f"{details.get('title', 'Refused')}: {details['detail']}{first}", details=details)
-        return Refused(f"{url} answered {status}, and not as this API does: is it the host's address?", details=details)
+        return Refused(
+            f"{url} answered {status}, but not as the engine's API answers. Check that this is the host's address",
+            details=details,
+        )
 
 
 def _json(text: str) -> Any:

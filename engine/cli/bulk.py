@@ -1,4 +1,4 @@
-"""`durable bulk`: one action on all executions that a filter finds. It counts first, and asks."""
+"""`durable bulk`: one action on all executions that a filter finds. The command first counts them, and asks."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from engine.cli.shown import show_list
 from engine.cli.steering import Reason, body_of
 
 MAX_BULK = 10_000
-"""Executions of one call."""
+"""The most executions of one call."""
 SAMPLE = 10
-"""Executions that are shown before anything is done."""
+"""How many executions the command shows before it asks."""
 
 Action = Literal["interrupt", "resume", "retry", "terminate", "purge"]
 
 
 def bulk(
     action: Annotated[Action, typer.Argument(help="What to do.")],
-    filter: Annotated[str, typer.Argument(metavar="FILTER", help="To which, as in 'workflow:fulfil is:stuck'.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do it, and don't ask.")] = False,
+    filter: Annotated[str, typer.Argument(metavar="FILTER", help="Which, as in 'workflow:fulfil is:stuck'.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Act without asking.")] = False,
     reason: Reason = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """Interrupt, resume, retry, terminate or purge all executions that a filter finds.
 
-    Without --yes it says how many there are, shows some of them and asks; where nobody can answer, it does nothing. The
-    exit code is 1 if one of them is refused.
+    Without --yes, the command says how many there are, shows some of them and asks. Without a terminal it can't ask,
+    and changes nothing. The exit code is 1 if the host refuses one of them.
     """
     if reason is not None and action != "interrupt":
-        raise Refused("only an interrupt has a reason", USAGE)
+        raise Refused("only `interrupt` takes a --reason", USAGE)
     if not filter.strip():
         raise Refused("a filter is needed. For all executions, write status:running,complete", USAGE)
     with Api.at(url) as api:
@@ -55,7 +55,7 @@ def bulk(
                 typer.echo(f"{action}: {len(ids):,} executions{more}")
             if not ids or as_json or not sys.stdin.isatty():
                 if ids and not as_json:
-                    typer.echo("nothing was done: add --yes to do it")
+                    typer.echo("nothing was changed: add --yes to act")
                 return
             typer.confirm(f"{action} them?", abort=True)
         refused = dict[str, str]()
@@ -64,7 +64,7 @@ def bulk(
                 _act(api, action, id, reason)
             except Refused as problem:
                 if "status" not in problem.details or problem.details["status"] in (401, 403):
-                    raise  # nobody answers, or lets this caller in: the others would fare no better
+                    raise  # the host doesn't answer, or refuses this caller: the other executions would fail as well
                 refused[id] = str(problem)
     done = len(ids) - len(refused)
     if as_json:
@@ -74,7 +74,7 @@ def bulk(
             print_shown(text(f"{id}: {why}"))
         typer.echo(f"{action}: {done:,} done, {len(refused):,} refused")
         if "continuation" in found:
-            typer.echo(f"there are more than {MAX_BULK:,}: call it again")
+            typer.echo(f"the filter finds more than {MAX_BULK:,} executions: run the command again")
     if refused:
         raise typer.Exit(PROBLEM)
 

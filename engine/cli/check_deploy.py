@@ -1,10 +1,13 @@
-"""`durable check-deploy`: would the code here carry on what runs now?
+"""`durable check-deploy`: checks whether the code here can carry on the executions that run now.
 
-1. The histories of live executions are replayed against the WORKFLOWS of this tree. No activity runs, and nothing is
-   stored.
-2. A sample takes as many of each workflow and version, chosen by a fixed seed: the same store gives the same sample.
-3. What breaks today already, with the same cause, is told and isn't counted: this deployment doesn't make it worse.
-4. An execution that goes on meanwhile may be read in halves. So what breaks is read a second time.
+1. The command replays the histories of live executions against the WORKFLOWS of this tree. No activity runs, and
+   nothing is stored.
+2. A sample has up to `--sample` executions of each workflow and version. A fixed seed chooses them, so the same store
+   gives the same sample.
+3. An execution that is suspended today for the same cause is reported, but not counted: this deployment doesn't make it
+   worse.
+4. An execution may go on while the command reads it, and then its documents don't fit together. So the command reads an
+   execution that breaks a second time.
 """
 
 from __future__ import annotations
@@ -33,23 +36,26 @@ from engine.store.documents import Execution
 from engine.testing.replayer import export
 
 SAMPLE = 20
-"""Executions of each workflow and version, unless an option says otherwise."""
+"""How many executions of each workflow and version a sample has by default."""
 MOST_LISTED = 10_000
-"""Live executions that a sample is drawn from: the newest."""
+"""A sample is drawn from the newest live executions. This is how many of them."""
 PAGE = 100
 
 CURED_BY_CODE = {error.__name__ for error in (DecodingError, NonDeterminism, NotDurable)}
-"""Causes of a suspension that a replay finds."""
+"""The causes of suspensions that a replay would meet again. If the replay succeeds, the new code cures them."""
 _RUNNING = Condition((("status",),), "is", ("running",))
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What the replay of live executions found, each as JSON data.
+    """What the replay of live executions found. The lists hold executions as JSON data.
 
-    live: executions that run now. listed: of them, those that the sample was drawn from.
-    breaks: what would be suspended or left alone. already: the same, and it is so today.
-    cured: what is suspended today, and would go on.
+    live: how many executions run now.
+    listed: from how many of them the sample was drawn.
+    replayed: how many were replayed.
+    breaks: executions that the deployment would suspend, or leave alone.
+    already: executions that are suspended today, and would be again for the same cause.
+    cured: executions that are suspended today, and would go on.
     """
 
     live: int
@@ -69,14 +75,14 @@ def check_deploy(
     store: StoreFile = None,
     filter: Query = "",
     sample: Annotated[
-        int, typer.Option("--sample", metavar="N", min=1, help="How many of each workflow and version.")
+        int, typer.Option("--sample", metavar="N", min=1, help="How many executions of each workflow and version.")
     ] = SAMPLE,
-    everything: Annotated[bool, typer.Option("--all", help="All live executions, in place of a sample.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Replay all live executions, not only a sample.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Replay live executions against the code here, before it is deployed.
+    """Replay live executions against the code here, before you deploy it.
 
-    Says which of them the code would break, and why. The exit code is 1 if there is one.
+    The output names each execution that the code would break, and says why. The exit code is 1 if there is one.
     """
     workflows = workflows_in(module)
 
@@ -137,7 +143,7 @@ def _sampled(executions: Sequence[Execution], sample: int) -> list[Execution]:
 
 
 async def _judge(runtime: Runtime, id: str, workflows: Sequence[Workflow[Any, Any]]) -> dict[str, Any] | None:
-    """What today's code makes of an execution. None if it has ended meanwhile."""
+    """The verdict of a replay of this execution. None if the execution has ended meanwhile."""
     found: dict[str, Any] = {}
     for _ in range(2):
         try:
@@ -161,10 +167,10 @@ def _lines(findings: Findings) -> list[str]:
 
     lines = [f"breaks: {named(found)}: {sentence(found)}" for found in findings.breaks]
     lines += [f"broken today already: {named(found)}: {sentence(found)}" for found in findings.already]
-    lines += [f"cured, resume it after the deployment: {named(found)}" for found in findings.cured]
+    lines += [f"cured, resume after the deployment: {named(found)}" for found in findings.cured]
     lines.append(
         f"{findings.replayed:,} of {findings.live:,} live executions replayed, {len(findings.breaks):,} would break"
     )
     if findings.listed < findings.live:
-        lines.append(f"the sample is from the newest {findings.listed:,}: --all takes all of them")
+        lines.append(f"the sample is drawn from the newest {findings.listed:,} executions: --all replays every one")
     return lines

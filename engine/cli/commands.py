@@ -1,4 +1,4 @@
-"""All commands of `durable`. Each family of them has a module of its own."""
+"""The list of all commands of `durable`. Related commands share a module of this folder; add_command registers them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_mar
 def durable() -> None:
     """Durable workflows on Azure Functions and Cosmos DB.
 
-    Commands that speak to a host take its address from --url or ENGINE_URL, and its key from ENGINE_KEY (or, with
-    sign-in, a bearer token from ENGINE_TOKEN). Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
+    Commands that call a host take its address from --url or ENGINE_URL, and its key from ENGINE_KEY (or, with sign-in,
+    a bearer token from ENGINE_TOKEN). Exit codes: 0 for success, 1 for a problem, 2 for wrong usage.
     """
 
 

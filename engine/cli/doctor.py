@@ -1,6 +1,6 @@
-"""`durable doctor`: what is wrong with an app, and what to do.
+"""`durable doctor`: finds what is wrong with an app, and says what to do.
 
-Each check looks at one thing, changes nothing, and is told even if another one fails.
+Each check looks at one thing and changes nothing. If one check fails, the others still run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STYLES = {"ok": "green", "problem": "red", "skipped": "dim"}
 
 @dataclass(frozen=True)
 class Check:
-    """What one check found: `detail` says what is there or what is wrong, `todo` what to do about it."""
+    """The result of one check. `detail` says what was found. `todo` says what to do about a problem."""
 
     name: str
     result: Literal["ok", "problem", "skipped"]
@@ -36,9 +36,9 @@ class Check:
 
 
 def doctor(store: StoreFile = None, url: Url = None, as_json: AsJson = False) -> None:
-    """Look at settings, store, containers, change feed, executions and host. The exit code is 1 if something is wrong.
+    """Check settings, store, containers, change feed, executions and host. The exit code is 1 if something is wrong.
 
-    The store is the one that the settings name; the host is looked at if ENGINE_URL or --url names one.
+    The app's settings name the store. The host is checked if ENGINE_URL or --url names one.
     """
     settings = settings_for(store)
     checks = [*_settings(settings), *asyncio.run(_store(settings)), *_host(url)]
@@ -68,7 +68,7 @@ async def _store(settings: Mapping[str, str]) -> list[Check]:
     try:
         account = account_in(settings)
     except Refused:
-        return [Check("store", "skipped", "the settings name none that can be used")]
+        return [Check("store", "skipped", "the settings name no store that can be used")]
     if account is None and FILE_SETTING not in settings and not file_in(settings).is_file():
         return [Check("store", "skipped", "no setting names one, and there is no file", "--store names a SQLite file")]
     name = f"Cosmos DB {account.endpoint}" if account else f"file {file_in(settings)}"
@@ -82,7 +82,7 @@ async def _store(settings: Mapping[str, str]) -> list[Check]:
                 checks += [Check("containers", "problem", one, "compare with infra/, and deploy it") for one in wrong]
                 checks += [] if wrong else [Check("containers", "ok", "as the engine needs them")]
     except (Refused, StoreError) as error:
-        return [Check("store", "problem", f"{name}: {error}", "can this machine, and this identity, reach it?")]
+        return [Check("store", "problem", f"{name}: {error}", "check that this machine and this identity can reach it")]
     return [Check("store", "ok", name), *checks]
 
 
@@ -91,14 +91,14 @@ async def _executions(runtime: Runtime) -> Iterator[Check]:
     if found.overdue >= LATE:
         late = f"one has been due for {found.overdue.total_seconds():,.0f} s"
         checks.append(
-            Check("executions", "problem", late, "does a host run, with its sweep? Does it have the workflow?")
+            Check("executions", "problem", late, "check that a host runs, with its sweep, and that it has the workflow")
         )
     for cause, number in found.stuck.items():
         what = f"{number} suspended with {cause}"
         checks.append(Check("executions", "problem", what, f"durable list 'is:stuck error:{cause}' shows them"))
     for id, what in found.unreadable.items():
         checks.append(Check("executions", "problem", f"{id}: {what}", "restore its document from a backup"))
-    return iter(checks or [Check("executions", "ok", "none is late or stuck")])
+    return iter(checks or [Check("executions", "ok", "no execution is late or stuck")])
 
 
 async def _feed(runtime: Runtime) -> Check:
@@ -121,17 +121,19 @@ def _host(url: str | None) -> Iterator[Check]:
         yield Check("host", "problem", str(error))
         return
     if not isinstance(health, dict) or "status" not in health:
-        yield Check("host", "problem", f"{url} answers, but has no health", "is this the address of the app?")
+        yield Check(
+            "host", "problem", f"{url} answers, but has no health check", "check that this is the app's address"
+        )
         return
     yield Check("host", "ok", "it answers, and the key is right")
     if health["overdueSeconds"] >= LATE.total_seconds():
         late = f"an execution has been due for {health['overdueSeconds']:,.0f} s"
-        yield Check("host's executions", "problem", late, "look at the host's log, and at its sweep")
+        yield Check("host's executions", "problem", late, "check the host's log, and that its sweep runs")
     for cause, number in health["stuck"].items():
         what = f"{number} suspended with {cause}"
         yield Check("host's executions", "problem", what, f"durable list 'is:stuck error:{cause}' shows them")
     for workflow, number in health["leftAlone"].items():
-        what = f"{number} of {workflow} are left alone: the app doesn't have it"
-        yield Check("host's executions", "problem", what, "deploy it again, or terminate them")
+        what = f"{number} of {workflow} are left alone: the app lacks this workflow or version"
+        yield Check("host's executions", "problem", what, "deploy the workflow again, or terminate the executions")
     for id, what in health["unreadable"].items():
         yield Check("host's executions", "problem", f"{id}: {what}", "restore its document from a backup")

@@ -1,8 +1,9 @@
-"""Lays out a project of one's own, from the template inside the installed package.
+"""`durable new`: lays out a user's project, from the template inside the installed package.
 
-1. Building the wheel puts the template together: pyproject.toml says from which files. A source tree has no template.
-2. Nothing is overwritten. The folder is new or empty.
-3. The project runs on the engine that laid it out. `requirements.txt` pins its version and says where pip finds it.
+1. The build of the wheel assembles the template. pyproject.toml lists its files. A source tree has no template.
+2. The project's folder has to be new or empty, so nothing is overwritten.
+3. The project runs on the engine that laid it out. `requirements.txt` pins the engine's version, and says where pip
+   finds it.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ WHEELS = "wheels"
 
 
 class CannotLayOut(Exception):
-    """Why no project was laid out, as a sentence for a person."""
+    """No project was laid out. The message says why, as a sentence for a person."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where pip finds this engine: lines for requirements.txt, a wheel to keep in the project, and what to say."""
+    """Where pip finds this engine.
+
+    lines: lines for requirements.txt. wheel: a wheel to copy into the project. note: a sentence for the user.
+    """
 
     lines: tuple[str, ...]
     wheel: Path | None = None
@@ -34,18 +38,18 @@ class Origin:
 
 
 def lay_out(folder: Path) -> list[str]:
-    """Write the project into `folder`. Returns what its owner should know. Raises CannotLayOut."""
+    """Write the project into `folder`. Returns notes for the user. Raises CannotLayOut."""
     try:
         installed = distribution(PACKAGE)
     except PackageNotFoundError:
         installed = None
     if installed is None or not TEMPLATE.is_dir():
         raise CannotLayOut(
-            "this engine runs from its source tree, which has no template. Install it (pip install '.[dev]'), and call "
-            "durable again"
+            "this engine runs from its source tree, which has no template. Install the engine (pip install '.[dev]'), "
+            "and call `durable new` again"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CannotLayOut(f"{folder} isn't an empty folder. Name a new one: nothing is overwritten")
+        raise CannotLayOut(f"{folder} isn't an empty folder. Name a new or empty one: nothing is overwritten")
     origin = find_origin(installed)
     shutil.copytree(TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     (folder / "requirements.txt").write_text(_requirements(origin), "utf-8")
@@ -56,7 +60,7 @@ def lay_out(folder: Path) -> list[str]:
 
 
 def find_origin(installed: Distribution) -> Origin:
-    """Where this engine was installed from. pip writes that down, unless it was an index."""
+    """Where this engine was installed from. pip records that, unless the engine came from an index."""
     pinned = f"{PACKAGE}=={installed.version}"
     written = json.loads(installed.read_text("direct_url.json") or "null")
     if written is None:
@@ -74,7 +78,8 @@ def find_origin(installed: Distribution) -> Origin:
     return Origin(
         (address,),
         note=f"requirements.txt names {path}, which is only on this machine. Before you deploy, build a wheel of the "
-        f"engine, put it into {WHEELS}/, and write there: --find-links {WHEELS}, and on a line of its own {pinned}",
+        f"engine and put it into {WHEELS}/. In requirements.txt, replace that line with two: --find-links {WHEELS}, "
+        f"and {pinned}",
     )
 
 

@@ -23,7 +23,7 @@ Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", envvar="ENGINE_URL", help="The host, as in http://127.0.0.1:7071."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the API answers.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON of the API's answer.")]
 Module = Annotated[str, typer.Option("--module", metavar="MODULE", help="The module with the list WORKFLOWS.")]
 StoreFile = Annotated[
     Path | None,
@@ -35,26 +35,28 @@ Query = Annotated[
 
 
 def id_of(named: str, key: str | None) -> str:
-    """The id of the execution that is named by itself, or by its workflow and key. Raises Refused."""
+    """The id of an execution. `named` is the id itself, or with a `key` the name of the workflow. Raises Refused."""
     if key == "":
-        raise Refused("an idempotency key is text and not empty", USAGE)
+        raise Refused("the idempotency key must not be empty", USAGE)
     if key is not None:
         return execution_id(named, key)
     if not is_execution_id(named):
         raise Refused(
-            f"{named!r} is no execution id, which has 32 hexadecimal digits. For a workflow, add --key KEY", USAGE
+            f"{named!r} isn't an execution id, which has 32 hexadecimal digits. If it is a workflow, add --key KEY",
+            USAGE,
         )
     return named
 
 
 def json_given(given: str, what: str) -> str:
-    """The JSON text of an argument: itself, @FILE, or - for standard input. Raises Refused."""
+    """The JSON text that an argument gives: the argument itself, the content of @FILE, or for - the standard input.
+    `what` names the argument in messages. Raises Refused."""
     try:
         read = sys.stdin.read() if given == "-" else Path(given[1:]).read_text("utf-8") if given[:1] == "@" else given
         json.loads(read)
     except OSError as error:
         raise Refused(f"the {what} can't be read: {error}", USAGE) from None
     except (ValueError, RecursionError) as error:
-        hint = "" if given[:1] in ("@", "-") else f" A text is written with its quotation marks: '{json.dumps(given)}'"
+        hint = "" if given[:1] in ("@", "-") else f" Write text with quotation marks: '{json.dumps(given)}'"
         raise Refused(f"the {what} isn't JSON: {error}.{hint}", USAGE) from None
     return read

@@ -1,4 +1,5 @@
-"""What the commands print. All that an execution holds is text: no markup, and nothing that steers a terminal."""
+"""Prints the output of commands. Values of executions are printed as text: without markup, and without characters that
+control the terminal."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 UNBROKEN = 100_000
-"""Columns of an output that is no terminal: a program reads it line by line."""
+"""The width of an output that isn't a terminal. Programs read it line by line, so lines must not wrap."""
 
 
 def printable(text: str) -> str:
-    """Text without control characters and half characters: each becomes its JSON escape, such as \\u001b."""
+    """Text in which each control character or half character is replaced by its JSON escape, such as \\u001b."""
     return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
 
 
@@ -30,7 +31,7 @@ def print_json(value: Any, indent: int | None = 2) -> None:
 
 
 def print_shown(shown: RenderableType) -> None:
-    """Print something for a person. Where no terminal is, each thing is one line, without spaces at its end."""
+    """Print something for a person. Without a terminal, lines aren't wrapped and don't end in spaces."""
     console = new_console()
     if console.is_terminal:
         console.print(shown)
@@ -47,5 +48,5 @@ def new_console() -> Console:
 
 
 def text(value: object, style: str = "") -> Text:
-    """A value of an execution, to be shown as it is. What isn't text is shown as JSON on one line."""
+    """A value of an execution as text for the terminal. A value that isn't a string becomes JSON on one line."""
     return Text(printable(value if isinstance(value, str) else json_text(value, None)), style)

@@ -1,4 +1,4 @@
-"""Answers that come in pages, put together."""
+"""Reads answers that come in pages, and joins the pages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from engine.cli.api import Api
 
 
 def pages(api: Api, path: str, name: str, query: Mapping[str, str], limit: int, page: int) -> dict[str, Any]:
-    """The first answer, with up to `limit` entries in its list `name`, and the continuation after them, if any. `page`:
-    entries that one request asks for at most. Raises Refused."""
+    """Read pages, and return them as one answer: the first page, with up to `limit` entries in its list `name`, and
+    with the continuation of the last page, if any. `page`: how many entries one request may ask for. Raises Refused."""
     entries, first, asked = list[Any](), dict[str, Any](), dict(query)
     while True:
         answer = api.get(path, asked | {"limit": str(min(page, limit - len(entries)))})

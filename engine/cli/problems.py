@@ -1,4 +1,4 @@
-"""Why a command doesn't do what it was asked: one sentence for a person, an exit code for a program."""
+"""Refused commands: a sentence for a person, and an exit code for a program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.cli.output import json_text, printable
 P = ParamSpec("P")
 
 PROBLEM, USAGE = 1, 2
-"""Exit codes. 0: all is well."""
+"""Exit codes. The exit code 0 means success."""
 
 
 class Refused(Exception):
@@ -27,8 +27,9 @@ class Refused(Exception):
 
 
 def add_command(app: typer.Typer, name: str, work: Callable[P, None], takes_filter: bool = False) -> None:
-    """Make a function a command of `app`. A Refused goes to standard error: as a sentence, or as problem details if the
-    command has `as_json` and it is set. With `takes_filter`, an argument may begin as `-workflow:a` does."""
+    """Register a function as a command of `app`. If the function raises Refused, the command prints the sentence to
+    standard error, or with `--json` the problem details. With `takes_filter`, an argument may begin with a minus, as
+    `-workflow:a` does."""
 
     @functools.wraps(work)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:

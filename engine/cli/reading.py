@@ -1,4 +1,4 @@
-"""`durable get`, `list`, `tree`, `history`, `stack`: what the API says of executions."""
+"""`durable get`, `list`, `tree`, `history` and `stack`: show what the API answers about executions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.cli.starting import report
 
 
 def get(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
-    """Show how an execution stands."""
+    """Show the status of an execution."""
     with Api.at(url) as api:
         report(api.get(f"executions/{id_of(execution, key)}"), as_json)
 
@@ -25,14 +25,14 @@ def list_executions(
     filter: Annotated[
         str, typer.Argument(metavar="FILTER", help="Which, as in 'workflow:fulfil is:stuck'.", show_default=False)
     ] = "",
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The most executions to list.")] = 50,
     counts: Annotated[
-        bool, typer.Option("--counts", help="How many there are in each state, in place of a list.")
+        bool, typer.Option("--counts", help="Count the executions in each state, in place of a list.")
     ] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """List executions, the newest first. docs/guide.md has the language of filters."""
+    """List executions, the newest first. docs/guide.md explains the language of filters."""
     with Api.at(url) as api:
         query = {"q": filter} if filter else {}
         if counts:
@@ -50,7 +50,7 @@ def list_executions(
     if slow := found.get("slow"):
         typer.echo(f"no index serves {', '.join(slow)}", err=True)
     if "continuation" in found:
-        typer.echo(f"there are more than {limit}: see --limit", err=True)
+        typer.echo(f"there are more than {limit} executions: see --limit", err=True)
 
 
 def tree(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
@@ -67,9 +67,9 @@ def history(
     execution: Named,
     key: Key = None,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="How many events at most, from the oldest on.")
+        int, typer.Option("--limit", metavar="N", min=1, help="The most events to show, from the oldest on.")
     ] = 1_000,
-    full: Annotated[bool, typer.Option("--full", help="Large values too, with --json.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="With --json, show large values too.")] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -98,7 +98,7 @@ def stack(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = 
     else:
         report({name: value for name, value in status.items() if name != "pendingProblem"}, as_json)
     if problem := status.get("pendingProblem"):
-        raise Refused(f"this may not be all: {problem}")
+        raise Refused(f"some steps may be missing: {problem}")
 
 
 def _note(sentence: str | None) -> None:

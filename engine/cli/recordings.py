@@ -1,4 +1,4 @@
-"""`durable export` and `replay`: a history as a file, and what today's code makes of it."""
+"""`durable export` and `replay`: write a history to a file, and replay it with today's code."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def export(
     key: Key = None,
     store: StoreFile = None,
     to: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A file, in place of standard output.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, not to standard output.")
     ] = None,
 ) -> None:
-    """Write the recording of an execution: its history as JSON. It comes from the store.
+    """Read an execution from the store, and write its recording: its history as JSON.
 
-    A recording holds the values of the execution as they are stored.
+    A recording contains the stored values of the execution.
     """
     id = id_of(execution, key)
 
@@ -78,11 +78,11 @@ def workflows_in(module: str) -> Sequence[Workflow[Any, Any]]:
     try:
         return workflows_of(module)
     except Unreadable as error:
-        raise Refused(f"{error}. --module names the module that has it", USAGE) from None
+        raise Refused(f"{error}. --module names the module with the list WORKFLOWS", USAGE) from None
 
 
 def verdict(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> dict[str, Any]:
-    """Whether a recording replays, and where it leads: as JSON data."""
+    """Replay a recording. Returns, as JSON data, whether it replays, and its outcome or the steps that it waits for."""
     try:
         found = replayed(recording, workflows)
     except (Fault, UnknownWorkflow, NoRecording) as problem:

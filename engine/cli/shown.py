@@ -1,4 +1,4 @@
-"""What the API answers, as a person reads it on a terminal."""
+"""The API's answers, laid out for a person at a terminal."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ STYLES = {
     "missing": "yellow",
 }
 MAX_VALUE = 160
-"""Characters of a value in a table."""
+"""The most characters of a value in a table."""
 
 
 def state_of(status: Json) -> str:
-    """In one word: how an execution ended, or how it stands."""
+    """The outcome of an execution, or its state, in one word."""
     if "outcome" in status:
         return str(status["outcome"])
     if status.get("suspended"):
@@ -50,7 +50,7 @@ def error_text(error: Json) -> str:
 
 
 def show_execution(status: Json) -> RenderableType:
-    """One execution, a line for each thing that the API says of it."""
+    """One execution, with a line for each field of its status."""
     table = _plain("", "")
     table.show_header = False
     table.add_row(text("execution"), text(status["executionId"], "bold"))
@@ -73,7 +73,7 @@ def show_execution(status: Json) -> RenderableType:
 
 
 def show_list(executions: Sequence[Json]) -> RenderableType:
-    """Executions, one a line."""
+    """A table of executions, one on each line."""
     table = _plain("execution", "workflow", "state", "created", "")
     for one in executions:
         problem = one.get("cause") or one.get("error")
@@ -107,11 +107,11 @@ def show_family(family: Json) -> RenderableType:
 
     root = family["root"]
     tree = grow(Tree(label(root)), root)
-    return Group(tree, text("there are more, which aren't shown")) if family.get("truncated") else tree
+    return Group(tree, text("the tree has more executions, which aren't shown")) if family.get("truncated") else tree
 
 
 def show_events(events: Sequence[Json]) -> RenderableType:
-    """Events of a history, one a line."""
+    """A table of the events of a history, one on each line."""
     table = _plain("", "at", "event", "step", "attempt", "took", "")
     for event in events:
         took = event.get("durationSeconds")
@@ -128,12 +128,12 @@ def show_events(events: Sequence[Json]) -> RenderableType:
 
 
 def show_stack(steps: Sequence[Json]) -> RenderableType:
-    """What an execution waits for, each with the lines of the source that wait for it."""
+    """The steps that an execution waits for, each with the lines of source that asked for it."""
     return Group(*(line for step in steps for line in _step_lines(step)))
 
 
 def step_line(step: Json) -> Text:
-    """A step that the code waits for, on one line."""
+    """A step that an execution waits for, on one line."""
     parts = [f"{step['kind']} {step['step']}", f"since {step['since']}"]
     if step.get("attempt", 1) > 1:
         parts.append(f"attempt {step['attempt']}")

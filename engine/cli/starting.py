@@ -21,17 +21,17 @@ def start(
         str, typer.Argument(metavar="PAYLOAD", help="JSON; @FILE, or - for standard input.", show_default=False)
     ] = "",
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="An idempotency key, in place of the workflow's own.")
+        str | None, typer.Option("--key", metavar="KEY", help="The idempotency key, in place of the workflow's own.")
     ] = None,
     wait: Annotated[
-        float, typer.Option("--wait", metavar="SECONDS", min=0, max=MAX_WAIT, help="How long to wait for its end.")
+        float, typer.Option("--wait", metavar="SECONDS", min=0, max=MAX_WAIT, help="How long to wait for the end.")
     ] = 0,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start an execution. Starting it twice with one key is starting it once.
+    """Start an execution. A second start with the same key finds the first execution.
 
-    With --wait, the exit code is 1 if the execution ended otherwise than completed.
+    With --wait, the exit code is 1 if the execution failed or was stopped.
     """
     body = json_given(payload, "payload") if payload else ""
     with Api.at(url) as api:
@@ -44,7 +44,7 @@ def start(
 
 
 def report(status: Mapping[str, Any], as_json: bool) -> None:
-    """Print how an execution stands."""
+    """Print the status of an execution."""
     if as_json:
         print_json(status)
     else:
@@ -52,6 +52,6 @@ def report(status: Mapping[str, Any], as_json: bool) -> None:
 
 
 def raise_unless_well(status: Mapping[str, Any]) -> None:
-    """End the command with exit code 1 if the execution ended otherwise than completed."""
+    """End the command with exit code 1 if the execution has ended with another outcome than `completed`."""
     if status.get("outcome") not in (None, "completed"):
         raise typer.Exit(PROBLEM)

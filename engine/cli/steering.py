@@ -1,4 +1,4 @@
-"""`durable resolve`, `send`, `interrupt`, `resume`, `retry`, `terminate`, `purge`: what changes an execution."""
+"""`durable resolve`, `send`, `interrupt`, `resume`, `retry`, `terminate` and `purge`: change one execution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.cli.starting import report
 
 Value = Annotated[str, typer.Argument(metavar="VALUE", help="JSON; @FILE, or - for standard input.")]
 Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why. The status shows it, and the workflow sees it.")
+    str | None, typer.Option("--reason", metavar="TEXT", help="The reason, for the status and the workflow.")
 ]
 
 
@@ -26,7 +26,7 @@ def resolve(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Resolve a deferred with a value. The first value wins; the same one again is no problem."""
+    """Resolve a deferred with a value. The first value wins. Sending the same value again succeeds."""
     body = json_given(value, "value")
     with Api.at(url) as api:
         report(api.post(f"executions/{id_of(execution, key)}/deferreds/-", body, {"name": deferred}), as_json)
@@ -37,9 +37,7 @@ def send(
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="Its name.")],
     value: Value,
     key: Key = None,
-    once: Annotated[
-        str | None, typer.Option("--once", metavar="KEY", help="With the same KEY again, nothing is sent.")
-    ] = None,
+    once: Annotated[str | None, typer.Option("--once", metavar="KEY", help="Send the value once for each KEY.")] = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +57,7 @@ def interrupt(
 
 
 def resume(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
-    """Let a suspended execution run again, after its cause was cured."""
+    """Let a suspended execution run again. Cure the cause first."""
     with Api.at(url) as api:
         report(api.post(f"executions/{id_of(execution, key)}/resume"), as_json)
 
@@ -71,13 +69,13 @@ def retry(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = 
 
 
 def terminate(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
-    """End an execution at once: nothing runs, no cleanup either."""
+    """End an execution at once. None of its code runs, not even its cleanup."""
     with Api.at(url) as api:
         report(api.post(f"executions/{id_of(execution, key)}/terminate"), as_json)
 
 
 def purge(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
-    """Delete all that is stored of an execution that has ended."""
+    """Delete everything that is stored of an execution that has ended."""
     id = id_of(execution, key)
     with Api.at(url) as api:
         api.call("DELETE", f"executions/{id}")

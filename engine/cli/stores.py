@@ -1,7 +1,7 @@
-"""The store that a command looks into: a SQLite file, or what the app's settings name.
+"""Opens the store that a command reads: a SQLite file, or the store that the app's settings name.
 
-1. Reads only. The commands claim nothing and drive nothing.
-2. A file that isn't there is refused: opening it would make an empty one.
+1. The commands only read. They claim nothing and drive nothing.
+2. A missing file is refused, because opening it would create an empty one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FILE_SETTING = "ENGINE_SQLITE_FILE"
 
 
 def settings_for(file: Path | None, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The settings of the app; with those of the file's store alone, if one is named."""
+    """The settings of the app. If `file` is given, the settings name that SQLite file as the store."""
     if file is None:
         return dict(environment)
     kept = {name: value for name, value in environment.items() if not name.startswith("COSMOS")}
@@ -28,7 +28,7 @@ def settings_for(file: Path | None, environment: Mapping[str, str] = os.environ)
 
 
 def account_in(settings: Mapping[str, str]) -> CosmosAccount | None:
-    """The Cosmos DB account that the settings name; None for a SQLite file. Raises Refused."""
+    """The Cosmos DB account that the settings name. None if they name a SQLite file. Raises Refused."""
     try:
         return CosmosAccount.from_environment(settings)
     except ValueError as error:
@@ -36,17 +36,18 @@ def account_in(settings: Mapping[str, str]) -> CosmosAccount | None:
 
 
 def file_in(settings: Mapping[str, str]) -> Path:
-    """The SQLite file that the settings name, or the usual one."""
+    """The SQLite file that the settings name, or the default file."""
     return Path(settings.get(FILE_SETTING) or DEFAULT_FILE)
 
 
 @contextlib.asynccontextmanager
 async def opened(settings: Mapping[str, str]) -> AsyncIterator[Runtime]:
-    """The engine over that store, without workflows. Raises Refused, also for a StoreError in the block."""
+    """A runtime on the store that the settings name, without workflows. Raises Refused. A StoreError in the block
+    becomes Refused too."""
     account, file = account_in(settings), file_in(settings)
     if account is None and not file.is_file():
         raise Refused(
-            f"there is no file {file}: name a SQLite file by --store, or an account by the app's settings", USAGE
+            f"there is no file {file}: name a SQLite file with --store, or an account in the app's settings", USAGE
         )
     try:
         runtime = Runtime.from_environment([], settings)
@@ -61,8 +62,7 @@ async def opened(settings: Mapping[str, str]) -> AsyncIterator[Runtime]:
 
 
 async def container_problems(account: CosmosAccount) -> list[str]:
-    """A sentence for each container of the account that is missing, or isn't as the engine needs it. Raises
-    StoreError."""
+    """A sentence for each container of the account that is missing or configured wrongly. Raises StoreError."""
     from engine.store.cosmos.init import check_containers  # the SDK takes long to import
 
     return await check_containers(account)

@@ -1,4 +1,4 @@
-"""`durable watch`: follows an execution until it ends."""
+"""`durable watch`: shows the progress of an execution until it ends."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from engine.cli.shown import Json, show_execution, state, state_of, step_line
 from engine.cli.starting import raise_unless_well
 
 MAX_STEPS = 10_000
-"""Steps that are counted."""
+"""The most steps that the command counts."""
 MAX_OPEN = 12
-"""Steps that are shown."""
+"""The most open steps that the command shows."""
 
 Look = tuple[Json, list[dict[str, Any]]]
 """The status of an execution, and its steps."""
@@ -31,15 +31,15 @@ def watch(
     execution: Named,
     key: Key = None,
     every: Annotated[
-        float, typer.Option("--every", metavar="SECONDS", min=0.1, max=60, help="The time between two looks.")
+        float, typer.Option("--every", metavar="SECONDS", min=0.1, max=60, help="The time between two requests.")
     ] = 1.0,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Follow an execution until it ends. The exit code is 1 if it ended otherwise than completed.
+    """Follow an execution until it ends. The exit code is 1 if the execution failed or was stopped.
 
-    On a terminal it shows the steps that have ended, and those that are awaited. Elsewhere it prints a line for each
-    change; with --json, each line is the status as the API gives it, with what is pending.
+    On a terminal, the command shows how many steps have ended, and the open steps. Without a terminal, it prints a line
+    for each change. With --json, each line is the API's status with `pending`.
     """
     with Api.at(url) as api:
         path = f"executions/{id_of(execution, key)}"

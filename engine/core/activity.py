@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
 from types import MethodType
-from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
 from engine.core.loop import DurableLoop
 from engine.core.places import declared_at
@@ -59,6 +59,11 @@ class Activity(Generic[P, R]):
     a call calls the plain function.
     """
 
+    MADE_BY: ClassVar[str] = "@activity"
+    """What the author has written, for messages."""
+    KIND: ClassVar[str] = "activity"
+    """What it is called in messages."""
+
     def __init__(
         self,
         function: Callable[P, R] | Callable[P, Awaitable[R]],
@@ -70,11 +75,11 @@ class Activity(Generic[P, R]):
         generates = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
         if (not inspect.isroutine(function) and not isinstance(function, functools.partial)) or generates:
             hint = ": it has a yield, which makes it a generator" if generates else ""
-            raise TypeError(f"@activity takes a function or an async function, not {function!r}{hint}")
+            raise TypeError(f"{self.MADE_BY} takes a function or an async function, not {function!r}{hint}")
         if _stands_in_a_class(function):
             raise TypeError(
-                f"@activity can't decorate {plain(function).__qualname__} in its class: no instance would be "
-                f"given. Make an activity of an instance's method, as in charge = activity(Payments(client).charge)"
+                f"{self.MADE_BY} can't take {plain(function).__qualname__} from its class: no instance would be "
+                f"given. Give it an instance's method, as in charge = activity(Payments(client).charge)"
             )
         _check_attempts(retry, timeout)
         if not isinstance(raises, Sequence):
@@ -88,13 +93,21 @@ class Activity(Generic[P, R]):
         self.function: Callable[..., Any] = function
         self.origin: Activity[Any, Any] = self
         """The activity as it was declared, without the options of one call."""
-        self.name = checked_name(name or plain(function).__name__, "activity")
+        self.name = checked_name(name or plain(function).__name__, self.KIND)
         self.retry = retry or NEVER
         self.timeout = timeout
         self.raises = tuple(raises)
         self._is_async = inspect.iscoroutinefunction(function)
         self._shown = repr(self)
         self.place = declared_at()
+
+    def is_same(self, other: Activity[Any, Any]) -> bool:
+        """Whether both may have one name in a run. `self` is the one that was called later."""
+        return self.origin is other.origin
+
+    def sharing_with(self, known: Activity[Any, Any]) -> Activity[Any, Any]:
+        """This activity, with what it may take over from one of its name that was called before in the run."""
+        return self
 
     @property
     def to_run(self) -> Callable[..., Any]:
@@ -111,7 +124,7 @@ class Activity(Generic[P, R]):
     @functools.cached_property
     def signature(self) -> Signature:
         """How arguments and result are stored. It is built at first use, when every annotation can be resolved."""
-        return Signature(self.function, f"activity {self.name}")
+        return Signature(self.function, f"{self.KIND} {self.name}")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         run = current_context()

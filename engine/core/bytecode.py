@@ -54,6 +54,11 @@ def names_of(code: CodeType) -> Names:
     )
 
 
+def texts_of(code: CodeType) -> set[str]:
+    """The texts that stand in this code, including the functions inside it."""
+    return {text for each in _with_nested(code) for text in each.co_consts if isinstance(text, str)}
+
+
 def _with_nested(code: CodeType) -> Iterator[CodeType]:
     yield code
     for constant in code.co_consts:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from engine.core.activity import Activity
 from engine.core.declarations import Channel, Deferred, Workflow
+from engine.core.declared_errors import ErrorClasses
 from engine.core.loop import DurableLoop, DurableTimer
 from engine.core.messages import Message, MessageKind
 from engine.core.patches import Patches
@@ -47,6 +48,7 @@ class Context:
         run: str | None,
         flags: frozenset[str],
         patches: Patches,
+        raises: ErrorClasses,
     ) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
@@ -54,7 +56,7 @@ class Context:
         """The number of the event that the run applied last; 0 is the beginning."""
         self.loop = DurableLoop(started_at.timestamp(), self)  # type: ignore[abstract]
         self.steps = StepTable()
-        self.wind_up = WindUp(workflow, self.loop, flags)
+        self.wind_up = WindUp(workflow, self.loop, flags, raises)
         self.flags = flags
         self.patches = patches
         self.received: dict[str, StepResolved] = {}
@@ -88,10 +90,14 @@ class Context:
     async def call_activity(self, activity: Activity[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call an activity as a step. Raises EncodingError before the step opens, if an argument can't be stored."""
         known = self._activities.setdefault(activity.name, activity.origin)
-        if known is not activity.origin and not (isinstance(known, Message) and isinstance(activity, Message)):
+        if not activity.is_same(known):
             raise self.loop.declare(
-                NotDurable(f"two different activities are named {activity.name!r}: give one another name")
+                NotDurable(
+                    f"{known!r} ({known.place}) and {activity!r} ({activity.place}) have one name and different "
+                    "functions: give one of them another name"
+                )
             )
+        activity = activity.sharing_with(known)
         arguments, fingerprint = activity.signature.encode(args, kwargs)
         step = ActivityStep(
             "activity",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
 from engine.core.activity import Call, current_context, named
 from engine.core.options import Options, checked_tags
 from engine.core.places import declared_at
+from engine.core.plans import Plan
 from engine.core.typed_values import TypedValues
 from engine.ground import tokens
 from engine.ground.errors import EncodingError, InvalidInput
@@ -231,6 +233,7 @@ class Workflow(Generic[P, R]):
         self.idempotency_key = cast(Callable[..., str] | None, idempotency_key)
         self.options = options
         self.place = declared_at()
+        self.schedule: Schedule | None = None
         self.takes_payload = bool(parameters)
         self.optional_payload = bool(parameters) and parameters[0].default is not inspect.Parameter.empty
 
@@ -345,3 +348,11 @@ class Workflow(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} version {self.version}>"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When a workflow starts by itself: the workflow that keeps the schedule, and the plan that the app declares."""
+
+    keeper: Workflow[[Plan], None]
+    plan: Plan

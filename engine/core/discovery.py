@@ -63,9 +63,12 @@ class Reached:
     beside: tuple[Found, ...]
 
 
-def reach(workflows: Iterable[Workflow[Any, Any]], into_children: bool = True) -> Reached:
-    """Walk from these workflows. With `into_children`, also walk through the workflows that they call."""
-    walk = _Walk(list(workflows), into_children)
+def reach(
+    workflows: Iterable[Workflow[Any, Any]], into_children: bool = True, passing_by: Iterable[FunctionType] = ()
+) -> Reached:
+    """Walk from these workflows. With `into_children`, also walk through the workflows that they call. The walk doesn't
+    enter the functions `passing_by`."""
+    walk = _Walk(list(workflows), into_children, passing_by)
     walk.run()
     return Reached(tuple(walk.functions), tuple(walk.named), tuple(walk.beside()))
 
@@ -84,14 +87,16 @@ def value_of(function: FunctionType, name: str, attributes: Iterable[str] = ()) 
 
 
 class _Walk:
-    def __init__(self, workflows: list[Workflow[Any, Any]], into_children: bool) -> None:
+    def __init__(
+        self, workflows: list[Workflow[Any, Any]], into_children: bool, passing_by: Iterable[FunctionType]
+    ) -> None:
         self.functions: list[FunctionType] = []
         self.named: list[Found] = []
         self._roots = {id(workflow) for workflow in workflows}
         self._into_children = into_children
         self._own = OwnModules(plain(workflow.function).__module__ for workflow in workflows)
         self._waiting: list[tuple[Any, FunctionType | None]] = [(workflow, None) for workflow in reversed(workflows)]
-        self._seen: dict[int, Any] = {}
+        self._seen: dict[int, Any] = {id(function): function for function in passing_by}
         """The objects by their ids. They are kept alive, so that no id is used twice."""
         self._attributes: set[str] = set()
         """Names of attributes that reached code reads."""

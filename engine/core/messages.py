@@ -46,3 +46,6 @@ class Message(Activity[..., None]):
         super().__init__(deliver, f"{kind} {workflow[:MAX_WORKFLOW]}", UNTIL_DELIVERED, None, REFUSALS)
         self.kind = kind
         self.target = target
+
+    def is_same(self, other: Activity[Any, Any]) -> bool:
+        return isinstance(other, Message)

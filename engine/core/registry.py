@@ -16,9 +16,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from engine.core.activity import Activity
-from engine.core.declarations import Channel, Deferred, Workflow
+from engine.core.declarations import Channel, Deferred, Schedule, Workflow
+from engine.core.declared_errors import ErrorClasses, declared_errors
 from engine.core.discovery import Found, reach
+from engine.core.inline_step import InlineActivity, texts_beside_steps
 from engine.core.places import class_place
+from engine.core.schedules import plan_changes
+from engine.ground.errors import NotDurable
 from engine.values.failures import Failure, check_fields
 from engine.values.same_type import is_same_type, shown_type
 
@@ -45,9 +49,15 @@ class Registry:
                 raise TypeError(f"declares= takes activities, deferreds, channels and workflows, not {each!r}")
         self._elsewhere = {(w.name, w.version) for w in declares if isinstance(w, Workflow)}
         reached = reach(self._versions.values())
+        self._schedules = {w.name: w.schedule for w in self._current.values() if w.schedule is not None}
+        self._add_keepers()
+        declares = [*declares, *([plan_changes] if self._schedules else [])]
         named = [*reached.named, *(Found(each, None) for each in declares)]
         self._check_children(named)
         self._activities = _by_name(Activity, named, reached.beside)
+        self.raises: ErrorClasses = declared_errors(self._activities.values())
+        """The exception classes that come back as themselves from children and from handles."""
+        self._inline = set(texts_beside_steps(reached.functions))
         self._deferreds = _by_name(Deferred, named, reached.beside)
         self._channels = _by_name(Channel, named, reached.beside)
         _check_kinds_of_deferreds(self._deferreds)
@@ -69,6 +79,10 @@ class Registry:
         """The names that can be started."""
         return sorted(self._current)
 
+    def schedules(self) -> dict[str, Schedule]:
+        """The schedules that the app declares, by the names of their workflows."""
+        return dict(self._schedules)
+
     def knows(self, name: str, version: str) -> bool:
         """Whether this app runs a workflow, or declares that another app does."""
         return (name, version) in self._versions or (name, version) in self._elsewhere
@@ -76,6 +90,20 @@ class Registry:
     def activity_names(self) -> list[str]:
         """The names of all activities."""
         return sorted(self._activities)
+
+    def step_names(self) -> list[str]:
+        """The names of all activities, and the texts that stand beside calls of `step` and may be names of inline
+        steps."""
+        return sorted({*self._activities, *self._inline})
+
+    def check_step(self, activity: Activity[Any, Any]) -> None:
+        """Raise NotDurable for an inline step that has the name of an activity."""
+        declared = self._activities.get(activity.name)
+        if declared is not None and isinstance(activity, InlineActivity):
+            raise NotDurable(
+                f"{activity!r} ({activity.place}) has the name of an activity ({declared.place}): give the step "
+                "another name. To run that activity, call it without step()"
+            )
 
     def deferred(self, name: str) -> Deferred[Any] | None:
         """The deferred of that name. For `vote[ann]`, the deferred may also be made from the declared `vote`."""
@@ -103,6 +131,13 @@ class Registry:
         if own is not None and not _is_same(own, given):
             raise TypeError(_clash(f"{type(given).__name__.lower()} {given.name!r}", own, given))
 
+    def _add_keepers(self) -> None:
+        for keeper in by_version([schedule.keeper for schedule in self._schedules.values()]).values():
+            other = self._current.setdefault(keeper.name, keeper)
+            if other is not keeper:
+                raise ValueError(_clash(f"workflow {keeper.name!r}", other, keeper))
+            self._versions[keeper.name, keeper.version] = keeper
+
     def _check_children(self, named: Iterable[Found]) -> None:
         missing = dict[int, str]()
         for found in named:
@@ -121,6 +156,12 @@ class Registry:
                 "; ".join(missing.values()) + ", but isn't in the list of workflows, so nobody would run it: add it to "
                 "WORKFLOWS, or give it to declares= if another app on the same store runs it"
             )
+
+
+def raises_of(workflows: Sequence[Workflow[Any, Any]]) -> ErrorClasses:
+    """The exception classes that a registry of these workflows has, also if it would refuse them as an app."""
+    reached = reach(by_version(workflows).values())
+    return declared_errors(_by_name(Activity, reached.named, reached.beside).values())
 
 
 def by_version(workflows: Sequence[Workflow[Any, Any]]) -> dict[tuple[str, str], Workflow[Any, Any]]:

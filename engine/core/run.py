@@ -21,6 +21,7 @@ from typing import Any
 from engine.core.commands import Command
 from engine.core.context import Context
 from engine.core.declarations import Workflow
+from engine.core.declared_errors import ErrorClasses
 from engine.core.leftovers import leftovers
 from engine.core.patches import Patches
 from engine.core.step_table import answer, settle
@@ -50,6 +51,7 @@ class Run:
     flags: the logic flags that the execution carries.
     history: the events that the replay will apply first.
     has_begun: whether an earlier driver has let go of this run.
+    raises: exception classes that come back as themselves from children, and that this run's end records whole.
     """
 
     def __init__(
@@ -63,11 +65,14 @@ class Run:
         flags: Sequence[str] = (),
         history: Sequence[Event] = (),
         has_begun: bool = False,
+        raises: ErrorClasses = (),
     ) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
         self.patches = Patches(history, has_begun)
-        self.context = Context(workflow, execution_id, started_at, ancestors, run, frozenset(flags), self.patches)
+        self.context = Context(
+            workflow, execution_id, started_at, ancestors, run, frozenset(flags), self.patches, raises
+        )
         """The functions that the code calls."""
         self.steps = self.context.steps
         """The steps that the code waits for now."""
@@ -76,6 +81,7 @@ class Run:
         self.ended_at: int | None = None
         """The number of events when the code ended, or when an interrupt reached it. None before."""
         self._payload = payload
+        self._raises = raises
         self._loop = self.context.loop
         self._wind_up = self.context.wind_up
 
@@ -229,7 +235,8 @@ class Run:
                 for waiter in step.waiters:
                     settle(waiter, answer(event, step.deferred.codec.decode))
             case ChildStep():
-                result = answer(event, step.workflow.result.decode if step.waits else json.loads)
+                result = answer(event, step.workflow.result.decode if step.waits else json.loads, self._raises)
+                self._wind_up.note_answer(result[1])
                 self.steps.resolve(step)
                 settle(step.future, result)
             case ChannelStep():

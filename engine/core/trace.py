@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
+from types import CodeType
 from typing import Any, Literal
 
 from engine.core import loop, wind_up
@@ -44,6 +45,9 @@ class Line:
     line: int
     function: str
 
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -65,7 +69,7 @@ class Asked:
 
 
 class Trace:
-    """A run in replay with a trace. Apply events to `run` only through the trace."""
+    """A run with a trace. Events that are applied through the trace also show which lines made each coroutine."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -125,6 +129,11 @@ def _lines(coroutine: Any = None) -> tuple[Line, ...]:
     made = takewhile(lambda place: place[0] not in _EDGES, getattr(coroutine, "cr_origin", None) or ())
     lines = _of_the_author(made) or _of_the_author(places)
     return (*lines, *(frame.f_locals["self"].made_by or ()))[:MAX_LINES]
+
+
+def line_of(code: CodeType) -> Line:
+    """The line where a function begins."""
+    return Line(_short(code.co_filename), code.co_firstlineno, code.co_name)
 
 
 def _of_the_author(places: Iterable[Place]) -> tuple[Line, ...]:

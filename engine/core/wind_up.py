@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from engine.core.declarations import Workflow
+from engine.core.declared_errors import ErrorClasses
 from engine.core.loop import DurableLoop
 from engine.ground.errors import ActivityError, EncodingError, TooLarge
 from engine.values.error_records import ErrorRecord, fitting, record
@@ -39,7 +40,9 @@ class Restart(BaseException):
 class WindUp:
     """The end of one run's code."""
 
-    def __init__(self, workflow: Workflow[Any, Any], loop: DurableLoop, flags: frozenset[str]) -> None:
+    def __init__(
+        self, workflow: Workflow[Any, Any], loop: DurableLoop, flags: frozenset[str], raises: ErrorClasses
+    ) -> None:
         self.outcome: Outcome | None = None
         self.next_payload: str | None = None
         """The payload of the next run, if the code ended with a restart."""
@@ -49,6 +52,9 @@ class WindUp:
         """The error with which the workflow failed or was interrupted, for its compensations and finalizers."""
         self._workflow = workflow
         self._loop = loop
+        self._raises = raises
+        self._answers: list[BaseException] = []
+        """The errors with which children answered."""
         self._has_endings = LogicFlag.ENDINGS in flags
         self._is_cancelled = False
         self._main: asyncio.Task[Any] | None = None
@@ -87,7 +93,12 @@ class WindUp:
         if main is None or not main.done() or self.interrupted or self._out_of_time is not None or main.cancelled():
             return None
         error = main.exception()
-        return error if self._workflow.options.suspend_on_failure and _is_mistake(error) else None
+        return error if self._workflow.options.suspend_on_failure and self._is_mistake(error) else None
+
+    def note_answer(self, error: BaseException | None) -> None:
+        """Note the error with which a child answered, if there is one. It is no mistake of the code."""
+        if error is not None:
+            self._answers.append(error)
 
     def compensate(self, name: str, undo: Callable[[], Awaitable[Any]]) -> None:
         """Register `undo` under `name`. It runs if the workflow fails or is interrupted."""
@@ -172,7 +183,7 @@ class WindUp:
         except asyncio.CancelledError as cancelled:  # the work cancelled its own task
             error = cancelled
         if error is not None:
-            self._errors.append(record(error))
+            self._errors.append(record(error, self._raises))
 
     async def _perform(self, work: Callable[[], Awaitable[Any]]) -> BaseException | None:
         """Do the work. An error is returned instead of raised, because a raised GeneratorExit would close the awaiting
@@ -203,17 +214,20 @@ class WindUp:
         self.cause = error
         failures = fitting(self._errors)
         if self.interrupted:
-            saved = None if main.cancelled() or error is None else record(error)
+            saved = None if main.cancelled() or error is None else record(error, self._raises)
             if saved is None:
                 self.cause = asyncio.CancelledError(self._reason)
             return Outcome("interrupted", error=saved, compensation_errors=failures)
         if error is not None:
-            return Outcome("failed", error=record(error), compensation_errors=failures)
+            return Outcome("failed", error=record(error, self._raises), compensation_errors=failures)
         return Outcome("completed", value=value, compensation_errors=failures)
 
-
-def _is_mistake(error: BaseException | None) -> bool:
-    """Whether an error is a mistake of the code itself. A Failure, an activity's error and a timeout are answers."""
-    if isinstance(error, BaseExceptionGroup):
-        return any(_is_mistake(one) for one in error.exceptions)
-    return isinstance(error, Exception) and not isinstance(error, Failure | ActivityError | TimeoutError)
+    def _is_mistake(self, error: BaseException | None) -> bool:
+        """Whether an error is a mistake of the code itself. A Failure, the error of an activity or a child, and a
+        timeout are answers."""
+        if isinstance(error, BaseExceptionGroup):
+            return any(self._is_mistake(one) for one in error.exceptions)
+        is_answer = isinstance(error, Failure | ActivityError | TimeoutError) or any(
+            error is one for one in self._answers
+        )
+        return isinstance(error, Exception) and not is_answer

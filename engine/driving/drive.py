@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,17 +28,19 @@ from engine.core.declarations import Workflow
 from engine.core.run import Run
 from engine.core.steps import ChildStep
 from engine.driving.activities import Activities
+from engine.driving.at_work import AtWork
 from engine.driving.children import Children
 from engine.driving.claim import Claim
 from engine.driving.delivery import Delivery
 from engine.driving.end_log import log_end
 from engine.driving.lease import EVENTS_AT_A_TIME, Lease, LeaseLost
-from engine.driving.log_fields import known_key
+from engine.driving.log_fields import fields_of, known_key
 from engine.driving.outside_task import outside_task
 from engine.driving.places import Place
 from engine.driving.quarantine import check_before_load, check_progress
 from engine.driving.resources import Resources
 from engine.driving.runs import run_of
+from engine.driving.suspension_log import log_suspension
 from engine.driving.workflow_log import write_lines
 from engine.ground import telemetry
 from engine.ground.errors import CodeFailed, Fault, HistoryFull, Quarantined, StoreError, Stuck, Unavailable
@@ -47,7 +49,7 @@ from engine.store.base import MAX_DISCARD
 from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
 from engine.store.transitions import Replacement
 from engine.values.error_records import ErrorRecord, record
-from engine.values.events import Event
+from engine.values.events import Event, Takeover
 from engine.values.outcome import Outcome
 
 _log = logging.getLogger("engine")
@@ -73,6 +75,8 @@ class Drive:
         self._is_fresh = claim.is_fresh
         self._logged = claimed.logged
         self._run: Run | None = None
+        self._at_work: AtWork | None = None
+        """Stores where the code is at work, if this is the last driver before a quarantine."""
         self._unsaved: list[Event] = []
         self._changed = asyncio.Event()
         self.newest_seen = claimed
@@ -104,22 +108,21 @@ class Drive:
     async def run(self) -> None:
         """Drive until the execution has ended, is suspended or released, or belongs to another driver. Raises nothing
         but CancelledError."""
-        id = self.execution.execution_id
+        one, id = self.execution, self.execution.execution_id
         try:
-            one = self.execution
             with telemetry.segment(id, one.workflow, one.traceparent, is_first=not one.history_length) as marks:
                 await self._drive()
                 marks.note("durable.status", "suspended" if self.execution.suspended else self.execution.status)
         except LeaseLost as lost:
-            _log.info("execution %s: stopped driving: %s", id, lost)
+            _log.info("execution %s: stopped driving: %s", id, lost, extra=fields_of(one))
         except Unavailable as error:
-            _log.warning("execution %s: stopped driving, its lease will expire: %s", id, error)
+            _log.warning("execution %s: stopped driving, its lease will expire: %s", id, error, extra=fields_of(one))
             self._cancel()
             await self._uncount_claim()
         except StoreError as error:
-            _log.error("execution %s: stopped driving, its lease will expire: %s", id, error)
+            _log.error("execution %s: stopped driving, its lease will expire: %s", id, error, extra=fields_of(one))
         except Exception:  # noqa: BLE001 - a bug in the engine must not stop other executions
-            _log.exception("execution %s: the driver failed, its lease will expire", id)
+            _log.exception("execution %s: the driver failed, its lease will expire", id, extra=fields_of(one))
         finally:
             self._cancel()
             if self._run is not None:
@@ -174,17 +177,23 @@ class Drive:
         check_progress(self.execution, limit, history)
         one = self.execution
         self._activities.key = known_key(self._workflow, one.execution_id, payload)
-        run = self._run = run_of(self._workflow, one, payload, history)
+        run = self._run = run_of(self._workflow, one, payload, history, self._resources.registry.raises)
+        if one.claims >= limit:
+            self._at_work = AtWork(self._lease, run)
+            await self._at_work.before_the_beginning()
         await outside_task(lambda: self._noting_patches(run, run.begin))
-        for start in range(0, len(history), EVENTS_AT_A_TIME):
-
-            def apply(events: list[Event] = history[start : start + EVENTS_AT_A_TIME]) -> None:
-                for event in events:
-                    run.apply(event)
-
-            await outside_task(apply)
-            await self._keep_the_lease()
+        await self._replay(run, history)
         return run
+
+    async def _replay(self, run: Run, history: list[Event]) -> None:
+        ends = [number for number, event in enumerate(history) if not isinstance(event, Takeover)]
+        first = ends[-1] if self._at_work is not None and ends else len(history)
+        for start in range(0, first, EVENTS_AT_A_TIME):
+            await outside_task(lambda start=start: _apply(run, history[start : min(start + EVENTS_AT_A_TIME, first)]))  # type: ignore[misc]
+            await self._keep_the_lease()
+        if self._at_work is not None and ends:
+            await self._at_work.before(history[first])
+            await outside_task(lambda: _apply(run, history[first:]))
 
     async def _step(self, run: Run, delivery: Delivery) -> bool:
         """One round: deliver new events, record them, and start what follows from them. True once the drive has let go.
@@ -232,6 +241,8 @@ class Drive:
             if not self._activities.are_running and not self._children.are_crossing:
                 return await self._let_go(transitions.release(self._lease.token, self._now()))
         elif run.outcome is None:
+            if self._at_work is not None:
+                await self._at_work.before_starting()
             self._children.begin(run.steps.children)
             self._activities.start(run.steps.activities)
         await self._wait(run)
@@ -242,6 +253,9 @@ class Drive:
     async def _deliver(self, run: Run, delivery: Delivery) -> None:
         """Deliver all new events to the code, some at a time. In between, other executions run and heartbeats go
         out."""
+        while self._at_work is not None and (event := await outside_task(delivery.next_event)) is not None:
+            await self._at_work.before(event)
+            await outside_task(lambda event=event: self._take_in(run, event))  # type: ignore[misc]
         while await outside_task(lambda: self._deliver_some(run, delivery)):
             await self._keep_the_lease()
 
@@ -250,10 +264,13 @@ class Drive:
             event = delivery.next_event()
             if event is None:
                 return False
-            self._check_length(run)
-            self._unsaved.append(event)  # before `apply`: the event is recorded even if the code can't go on
-            self._noting_patches(run, lambda event=event: run.apply(event))  # type: ignore[misc]
+            self._take_in(run, event)
         return True
+
+    def _take_in(self, run: Run, event: Event) -> None:
+        self._check_length(run)
+        self._unsaved.append(event)  # before `apply`: the event is recorded even if the code can't go on
+        self._noting_patches(run, lambda: run.apply(event))
 
     def _noting_patches(self, run: Run, turn: Callable[[], None]) -> None:
         """Run one turn of the code. Record the turn's patches with its event, even if the code can't go on."""
@@ -272,6 +289,7 @@ class Drive:
                 self.execution.execution_id,
                 self.execution.workflow,
                 run.turn,
+                extra=fields_of(self.execution),
             )
         if run.turn >= settings.max_events and not self.execution.interrupted:
             raise HistoryFull(
@@ -283,6 +301,7 @@ class Drive:
         if self._unsaved:
             await self._lease.append(self._unsaved)
             self._unsaved.clear()
+            self._at_work = None
 
     async def _keep_the_lease(self) -> None:
         if self._now() >= self._lease.heartbeat_at:
@@ -295,6 +314,7 @@ class Drive:
         for command in run.take_commands():
             match command:
                 case StartActivity(step):
+                    self._resources.registry.check_step(step.activity)
                     self._activities.add(step)
                 case StartChild(child):
                     self._children.add(child)
@@ -352,13 +372,7 @@ class Drive:
 
     async def _suspend(self, run: Run, cause: ErrorRecord | None) -> bool:
         if cause is not None:
-            telemetry.add("durable.executions.suspended", workflow=self.execution.workflow, cause=cause.type)
-            _log.error(
-                "execution %s: suspended: a step failed for good: %s: %s",
-                self.execution.execution_id,
-                cause.type,
-                cause.message,
-            )
+            log_suspension(self.execution, cause.type, f"a step failed for good: {cause.type}: {cause.message}")
             return await self._let_go(self._suspension(self._next_due(run), cause))
         if run.open_steps():
             return await self._let_go(self._suspension(self._next_due(run)))
@@ -370,8 +384,7 @@ class Drive:
         )
 
     async def _suspend_because(self, fault: Fault) -> bool:
-        telemetry.add("durable.executions.suspended", workflow=self.execution.workflow, cause=type(fault).__name__)
-        _log.error("execution %s: suspended: %s", self.execution.execution_id, fault)
+        log_suspension(self.execution, type(fault).__name__, str(fault))
         claims = self.execution.claims - 1 if isinstance(fault, Quarantined) else 0  # the driver of this claim is alive
         return await self._let_go(
             self._suspension(None, record(fault.error if isinstance(fault, CodeFailed) else fault), claims)
@@ -429,3 +442,8 @@ class Drive:
 
     def _seconds_until(self, moment: datetime) -> float:
         return max(0.0, (moment - self._now()).total_seconds())
+
+
+def _apply(run: Run, events: Sequence[Event]) -> None:
+    for event in events:
+        run.apply(event)

@@ -68,6 +68,7 @@ class Lease:
         them."""
         self._discarded: set[str] = set()
         """The write ids of items that this driver has deleted for a restart."""
+        self._place: str | None = None
         self._is_sealed = not claim.is_takeover
         """Whether no earlier driver can append any more."""
 
@@ -202,7 +203,7 @@ class Lease:
         settings, known = self._settings, self.execution
         for reads in range(MAX_READS):
             now, refused = self._clock.now(), self.execution.etag
-            extension = transitions.extend(self.token, now, settings.lease, settings.skew)
+            extension = transitions.extend(self.token, now, settings.lease, settings.skew).also(at_work=self._place)
             try:
                 self.execution = await self._store.replace(extension.apply(self.execution))
                 self.heartbeat_at = now + settings.heartbeat
@@ -215,6 +216,12 @@ class Lease:
                 await wait_for_replica(self._clock, reads)
         if self.execution.wake != known.wake and self._is_loaded:
             self._take_inbox(await self._read_partition(self._length))
+
+    async def note_place(self, place: str | None) -> None:
+        """Store where the workflow's code is at work, with a heartbeat. Raises LeaseLost, StoreError."""
+        if place != self._place:
+            self._place = place
+            await self.extend()
 
     async def uncount_claim(self) -> None:
         """Take this claim out of the count of claims without progress: its driver lives, and stops because of the

@@ -1,7 +1,8 @@
 """What log lines say of the execution that they come from.
 
 Rules:
-1. A line of a workflow has the fields `execution_id`, `workflow` and, if it is known, `key`.
+1. A line about an execution has the fields `execution_id` and `workflow`. A line of a workflow's code also has `key`,
+   if it is known.
 2. A line that any logger writes inside an activity has these, and `step` and `attempt`.
 3. The author's own `extra=` may use the same names in an activity: it wins.
 """
@@ -15,6 +16,7 @@ from typing import Any
 from engine.core.activity_info import ActivityInfo, current
 from engine.core.declarations import Workflow
 from engine.ground.names import execution_id as id_of
+from engine.store.documents import Execution
 
 FIELDS = frozenset({"execution_id", "workflow", "key", "step", "attempt"})
 
@@ -39,7 +41,7 @@ class _Marking:
         record = self._before(*args, **kwargs)
         info = current.get(None)
         if info is not None:
-            record.__dict__ = _Fields(record.__dict__ | _of_attempt(info))
+            record.__dict__ = _Fields(record.__dict__ | fields_of_attempt(info))
         return record
 
 
@@ -51,6 +53,22 @@ def mark_lines_of_activities() -> None:
         logging.setLogRecordFactory(_Marking(factory))
 
 
+def fields_of(execution: Execution, **more: str | float) -> dict[str, Any]:
+    """The fields of a line about an execution, as `extra=`."""
+    return {"execution_id": execution.execution_id, "workflow": execution.workflow, **more}
+
+
+def fields_of_attempt(info: ActivityInfo, **more: str | float) -> dict[str, Any]:
+    """The fields of a line about an attempt of an activity, as `extra=`."""
+    fields = {
+        "execution_id": info.execution_id,
+        "workflow": info.workflow,
+        "step": info.step,
+        "attempt": info.attempt,
+    }
+    return fields | ({} if info.key is None else {"key": info.key}) | more
+
+
 def known_key(workflow: Workflow[Any, Any], execution_id: str, payload: str) -> str | None:
     """The idempotency key that a workflow derives from its payload, if the execution has that key. A key that its
     caller gave isn't stored."""
@@ -59,13 +77,3 @@ def known_key(workflow: Workflow[Any, Any], execution_id: str, payload: str) -> 
     except Exception:  # noqa: BLE001 - the author's function may raise anything on a payload of another time
         return None
     return key if key is not None and id_of(workflow.name, key) == execution_id else None
-
-
-def _of_attempt(info: ActivityInfo) -> dict[str, Any]:
-    fields = {
-        "execution_id": info.execution_id,
-        "workflow": info.workflow,
-        "step": info.step,
-        "attempt": info.attempt,
-    }
-    return fields | ({} if info.key is None else {"key": info.key})

@@ -1,10 +1,12 @@
-"""What is asked of an execution by others: values for its channels and deferreds, and interrupts. Clients ask for it
-from outside, and the code of workflows does so in steps.
+"""Messages to an execution: values for its channels and deferreds, and interrupts. Clients send them from outside.
+Workflows send them in steps.
 
 Rules:
-1. Each may be asked again: the second time finds what the first one did.
-2. What the store raises becomes an error for people here. Only StoreError for a store that can't be reached passes.
-3. A value that a step sends has a key of that step's own. So it is sent once, however often the step is delivered.
+1. A message may be sent again. The second attempt finds the effect of the first one, and changes nothing.
+2. This module turns the store's errors into errors for people. Only the StoreError for a store that can't be reached
+   passes through.
+3. A value that a step sends has a key of that step's own. So a channel gets the value once, however often the step is
+   attempted.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from engine.values.repeats import changes
 
 
 async def deliver(resources: Resources, step: ActivityStep, info: ActivityInfo) -> AttemptResult:
-    """One attempt to deliver a message of a workflow's code."""
+    """Attempt once to deliver a message of a workflow's code."""
     store, clock, message = resources.store, resources.clock, step.activity
     assert isinstance(message, Message)
     execution_id, value = json.loads(step.arguments["execution"]), step.arguments["value"]
@@ -58,7 +60,7 @@ async def deliver(resources: Resources, step: ActivityStep, info: ActivityInfo) 
                 await interrupt(store, clock, execution_id, json.loads(value), by)
     except asyncio.CancelledError:
         raise
-    except Exception as error:  # noqa: BLE001 - the workflow hears of it, or the next attempt tries again
+    except Exception as error:  # noqa: BLE001 - the workflow gets the error, or the next attempt tries again
         return AttemptResult(error=error)
     return AttemptResult(value="null")
 
@@ -72,8 +74,8 @@ async def read(store: Store, execution_id: str) -> Execution:
 async def send(
     store: Store, clock: Clock, execution_id: str, channel: Channel[Any], text: str, key: str | None
 ) -> Execution:
-    """Add a value to a channel's inbox, once for each key. Raises UnknownExecution, AlreadyEnded, and AlreadySent for
-    another value of one key."""
+    """Add a value to the inbox of a channel, once for each key. Raises UnknownExecution and AlreadyEnded. Raises
+    AlreadySent if the key was used for another value."""
     position = (await read(store, execution_id)).inbox_count
     now, one = clock.now(), short_key(key or uuid.uuid4().hex)
     item = InboxItem.of("channel", execution_id, channel.name, now, text, one_of_many=one, position=position)
@@ -81,7 +83,7 @@ async def send(
         with known(execution_id):
             return await store.signal(item, now)
     except Taken:
-        with contextlib.suppress(Missing):  # it was received since, and a restart has deleted it
+        with contextlib.suppress(Missing):  # the workflow has received the value since, and a restart has deleted it
             await _compare_sent(store, channel, item)
     except Conflict:
         try:
@@ -99,7 +101,7 @@ async def resolve(
     text: str | None,
     error: ErrorRecord | None = None,
 ) -> Execution:
-    """Resolve a deferred with a value or an error; the first one wins. Raises UnknownExecution, AlreadyEnded,
+    """Resolve a deferred with a value or an error. The first one wins. Raises UnknownExecution, AlreadyEnded,
     AlreadyResolved."""
     now = clock.now()
     item = InboxItem.of("deferred", execution_id, deferred.name, now, value=text, error=error)
@@ -107,7 +109,7 @@ async def resolve(
         with known(execution_id):
             return await store.signal(item, now)
     except Taken:
-        with known(execution_id):  # it may have been purged since
+        with known(execution_id):  # the execution may have been purged since
             await _compare_resolved(store, deferred, item)
     except Conflict:
         try:
@@ -120,14 +122,16 @@ async def resolve(
 async def interrupt(
     store: Store, clock: Clock, execution_id: str, reason: str | None, by: str | None = None
 ) -> Execution:
-    """Ask an execution to stop and clean up. Of several reasons, the first one stays. Raises UnknownExecution."""
+    """Ask an execution to stop and clean up. If several interrupts give a reason, the first reason stays. Raises
+    UnknownExecution."""
     with known(execution_id):
         return await store.interrupt(execution_id, clock.now(), reason, by)
 
 
 @contextlib.contextmanager
 def known(execution_id: str) -> Iterator[None]:
-    """What a store raises about an execution becomes what whoever asked is told."""
+    """Turn the store's errors about an execution into the errors that callers get: UnknownExecution and
+    UnreadableExecution."""
     try:
         yield
     except Missing:
@@ -141,8 +145,8 @@ async def _compare_sent(store: Store, channel: Channel[Any], item: InboxItem) ->
     differences = changes(channel.codec, first.value or "null", item.value or "null", "value")
     if differences:
         raise AlreadySent(
-            f"channel {channel.name} had another value under that key before: {'; '.join(differences)}. Nothing "
-            "was changed: a new value takes a key of its own",
+            f"channel {channel.name} already has another value under that key: {'; '.join(differences)}. Nothing "
+            "was changed. Send a new value under a key of its own",
             differences,
         )
 
@@ -152,11 +156,11 @@ async def _compare_resolved(store: Store, deferred: Deferred[Any], item: InboxIt
     same_failure = _identity(first.error) == _identity(item.error)
     if not same_failure or changes(deferred.codec, first.value or "null", item.value or "null", "value"):
         shown = first.error.model_dump_json() if first.error else _json(deferred.codec.shown(first.value or "null"))
-        raise AlreadyResolved(f"deferred {item.name} was resolved with another value before", shown)
+        raise AlreadyResolved(f"deferred {item.name} was already resolved with another value", shown)
 
 
 def _ended(execution_id: str) -> AlreadyEnded:
-    return AlreadyEnded(f"execution {execution_id} has ended: it takes no more values")
+    return AlreadyEnded(f"execution {execution_id} has ended and takes no more values")
 
 
 def _identity(error: ErrorRecord | None) -> tuple[str, str | None] | None:

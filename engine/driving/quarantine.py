@@ -30,8 +30,12 @@ def check_progress(execution: Execution, max_claims: int, history: Sequence[Even
     if before >= max_claims:
         raise Quarantined(
             f"claimed {before} times in a row without any progress: its driver dies each time, in what follows "
-            f"{_last_step(history)}. Find out what it does, then resume it."
+            f"{_last_step(history)}. {_place(execution)}Find out what it does, then resume it."
         )
+
+
+def _place(execution: Execution) -> str:
+    return f"The workflow was at work at {execution.at_work}. " if execution.at_work else ""
 
 
 def _last_step(history: Sequence[Event]) -> str:

@@ -6,16 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.core.declarations import Workflow
+from engine.core.declared_errors import ErrorClasses
 from engine.core.run import Run
 from engine.store.documents import Execution
 from engine.values.events import Event
 
 
-def run_of(workflow: Workflow[Any, Any], execution: Execution, payload: str | None, history: Sequence[Event]) -> Run:
+def run_of(
+    workflow: Workflow[Any, Any],
+    execution: Execution,
+    payload: str | None,
+    history: Sequence[Event],
+    raises: ErrorClasses,
+) -> Run:
     """The run of an execution, before its code begins.
 
     payload: JSON text. None: the workflow takes no payload.
     history: the events that are recorded so far.
+    raises: the exception classes that the app's activities declare, as `Registry.raises` has them.
     """
     return Run(
         workflow,
@@ -27,4 +35,5 @@ def run_of(workflow: Workflow[Any, Any], execution: Execution, payload: str | No
         execution.logic_flags,
         history,
         bool(execution.logged),
+        raises,
     )

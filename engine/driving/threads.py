@@ -1,9 +1,9 @@
-"""The threads of one process for sync activities. A thread can't be stopped, so an activity that hangs keeps its own.
+"""The threads of one process for sync activities. Python can't stop a thread: an activity that hangs keeps its thread.
 
-1. One activity has at most half of the threads. So one that hangs for ever leaves the other half to the others.
-2. Of the activities that wait, the one that has the fewest threads goes first; its calls go in their order.
-3. A thread counts as taken until its function has returned, whoever still waits for that.
-4. What waits for long is said, with what has the threads.
+1. One activity gets at most half of the threads. If its calls hang for ever, the other half still serves the others.
+2. A free thread goes to the waiting activity that holds the fewest threads. The calls of one activity run in order.
+3. A thread is taken until its function has returned, even if nothing waits for the result any more.
+4. The log warns of a call that waits too long, and names the activities that hold the threads.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from engine.core.activity_info import ActivityInfo
+from engine.driving.log_fields import fields_of_attempt
 from engine.ground.clock import Clock
 
 T = TypeVar("T")
 
 PATIENCE = timedelta(seconds=60)
-"""How long a call waits for a thread before a warning, and the least time between two warnings of one activity."""
+"""How long a call waits for a thread before the log warns. Also the least time between two warnings of one activity."""
 
 _log = logging.getLogger("engine")
 
 
 @dataclass(eq=False)
 class _Call:
-    """One call of an activity: it waits for a thread, or has one since `began`."""
+    """One call of an activity. The call waits for a thread until `began`, and then holds a thread."""
 
     info: ActivityInfo
     has_thread: asyncio.Event = field(default_factory=asyncio.Event)
@@ -39,7 +40,7 @@ class _Call:
 
 
 class Threads:
-    """`total` threads, of which one activity has half at most, and at least one. For one event loop."""
+    """A pool of `total` threads for one event loop. One activity may hold up to half of them, but at least one."""
 
     def __init__(self, clock: Clock, total: int) -> None:
         self._clock = clock
@@ -51,8 +52,8 @@ class Threads:
         self._warned_at: dict[str, datetime] = {}
 
     async def run(self, activity: str, info: ActivityInfo, function: Callable[[], T]) -> T:
-        """Call `function` in a thread, as soon as this activity may have one. Raises what it raises. If this is
-        cancelled, a function that has begun goes on."""
+        """Call `function` in a thread, as soon as the activity may hold one more, and return its result. Raises what
+        `function` raises. After a cancellation, a function that has begun still runs to its end."""
         loop, call = asyncio.get_running_loop(), _Call(info)
         self._waiting.setdefault(activity, deque()).append(call)
         self._hand_out()
@@ -74,7 +75,7 @@ class Threads:
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Begin no further call."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _hand_out(self) -> None:
@@ -107,9 +108,9 @@ class Threads:
             return
         self._warned_at[activity] = now
         _log.warning(
-            "activity %s (step %s of execution %s) has waited %d s for a thread. One activity has at most %d of the %d "
-            "threads of this process. They are held by: %s. A thread can't be stopped: what hangs keeps it until the "
-            "process ends. Give the client that hangs a timeout of its own",
+            "activity %s (step %s of execution %s) has waited %d s for a thread. One activity gets at most %d of the "
+            "%d threads of this process. These activities hold threads: %s. Python can't stop a thread: a call that "
+            "hangs keeps its thread until the process ends. Give the client that hangs a timeout of its own",
             activity,
             call.info.step,
             call.info.execution_id,
@@ -117,10 +118,11 @@ class Threads:
             self._share,
             self._total,
             "; ".join(self._holders(now)),
+            extra=fields_of_attempt(call.info),
         )
 
     def _holders(self, now: datetime) -> list[str]:
-        """The activities that have threads, the one with the most first."""
+        """The activities that hold threads, starting with the one that holds the most."""
         holders = []
         for name, calls in sorted(self._running.items(), key=lambda one: -len(one[1])):
             oldest = next(iter(calls))

@@ -22,7 +22,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from types import FrameType
 from typing import Any
@@ -30,6 +31,8 @@ from typing import Any
 from engine.core import activity_info
 from engine.core.run import Run
 from engine.driving import attempt
+from engine.driving.log_fields import fields_of_attempt
+from engine.driving.notices import Notice
 from engine.ground import telemetry
 
 _ACTIVITY = attempt._run.__code__
@@ -44,26 +47,39 @@ up to the time that the loop may stand still."""
 _log = logging.getLogger("engine")
 
 
-def find(frame: FrameType | None, task: asyncio.Task[Any] | None) -> str | None:
-    """Describe what blocks a thread: whose code, where, and the calls from there on. None if the thread waits for
-    events. `frame` is the thread's innermost frame, `task` the current task of its loop."""
+@dataclass(frozen=True)
+class Blockage:
+    """What blocks a thread."""
+
+    text: str
+    """Whose code, where, and the calls from there on."""
+    fields: Mapping[str, Any]
+    """The fields of a log line about it: which execution, step and attempt, where that is known."""
+
+
+def find(frame: FrameType | None, task: asyncio.Task[Any] | None) -> Blockage | None:
+    """What blocks a thread. None if the thread waits for events. `frame` is the thread's innermost frame, `task` the
+    current task of its loop."""
     inner: list[FrameType] = []
     while frame is not None:
         if frame.f_code is _ACTIVITY:
             own = inspect.unwrap(frame.f_locals["step"].activity)
-            return _report(_activity(frame.f_locals["info"]), inner or [frame], own)
+            info = frame.f_locals["info"]
+            return Blockage(_report(_activity(info), inner or [frame], own), fields_of_attempt(info))
         if frame.f_code is _WORKFLOW:
             run: Run = frame.f_locals["self"]
             who = f"the code of workflow {run.workflow.name} (execution {run.execution_id})"
-            return _report(who, inner or [frame], inspect.unwrap(run.workflow))
+            names = {"execution_id": run.execution_id, "workflow": run.workflow.name}
+            return Blockage(_report(who, inner or [frame], inspect.unwrap(run.workflow)), names)
         inner.append(frame)
         frame = frame.f_back
     if task is None or not inner:
         return None
     context: Any = getattr(task, "get_context", dict)()  # before Python 3.12, a task doesn't give its context
     info = context.get(activity_info.current)
-    who = _activity(info) if info is not None else f"task {task.get_name()}"
-    return _report(who, inner, task.get_coro())
+    if info is None:
+        return Blockage(_report(f"task {task.get_name()}", inner, task.get_coro()), {})
+    return Blockage(_report(_activity(info), inner, task.get_coro()), fields_of_attempt(info))
 
 
 def _activity(info: activity_info.ActivityInfo) -> str:
@@ -125,11 +141,16 @@ class Watchdog:
             if not any(self._wait(beats) for _ in range(PATIENCE)):
                 blocked = find(sys._current_frames().get(thread), asyncio.current_task(loop))
                 if blocked is not None:
-                    telemetry.measure("durable.loop.blocked", time.monotonic() - asked)
-                    _log.warning(_WARNING, time.monotonic() - asked, blocked)
+                    self._warn(time.monotonic() - asked, blocked)
                 while not self._wait(beats) and loop.is_running():
                     pass
             self._pause()
+
+    @staticmethod
+    def _warn(seconds: float, blocked: Blockage) -> None:
+        telemetry.measure("durable.loop.blocked", seconds)
+        fields = {**blocked.fields, "notice": Notice.BLOCKED, "blocked_seconds": seconds}
+        _log.warning(_WARNING, seconds, blocked.text, extra=fields)
 
     def _goes_on(self, loop: asyncio.AbstractEventLoop) -> bool:
         with self._state:

@@ -20,9 +20,10 @@ from datetime import timedelta
 from types import FunctionType, ModuleType
 from typing import Any
 
-from engine.core.activity import Activity
+from engine.core.activity import Activity, plain
 from engine.core.declarations import Workflow
 from engine.core.discovery import MISSING, reach, value_of
+from engine.core.inline_step import Steps
 from engine.guard.rules import CHANGES, FILE_METHODS, FILES, REPEATED, TAKES_ORDER, TAKES_SECONDS, rule_for
 
 _COLLECTIONS = (list, dict, set, bytearray, collections.deque)
@@ -47,7 +48,9 @@ def check(workflows: Iterable[Workflow[Any, Any]]) -> list[Finding]:
     """The findings in the source of these workflows, in the order of the source."""
     found: dict[Finding, None] = {}
     for workflow in workflows:
-        for function in reach([workflow], into_children=False).functions:
+        readers = [_Reader(workflow.name, each) for each in reach([workflow], into_children=False).functions]
+        inline = [function for reader in readers for function in reader.inline_steps()]
+        for function in reach([workflow], into_children=False, passing_by=inline).functions:
             found |= dict.fromkeys(_Reader(workflow.name, function).findings())
     return sorted(found, key=lambda f: (f.file, f.line))
 
@@ -62,14 +65,50 @@ class _Reader(ast.NodeVisitor):
         self._first_line = function.__code__.co_firstlineno
         self._imported: dict[str, str] = {}
         """The imports inside the function: full names by the names that the function uses."""
+        self._inline: set[str] = set()
+        """The names of functions inside the function that it gives to `step`."""
         self._sets: set[str] = set()
         self._found: list[Finding] = []
 
     def findings(self) -> list[Finding]:
         tree = _parse(self._function)
         if tree is not None:
+            given = [self._given_to_step(node) for node in ast.walk(tree)]
+            self._inline = {node.id for node in given if isinstance(node, ast.Name)}
             self.visit(tree)
         return self._found
+
+    # -- inline steps: what `step` runs is no part of the workflow --
+
+    def inline_steps(self) -> list[FunctionType]:
+        """The app's functions that this function gives to `step`."""
+        tree = _parse(self._function)
+        given = [self._given_to_step(node) for node in ast.walk(tree)] if tree is not None else []
+        split = [_split(node) for node in given if isinstance(node, ast.Name | ast.Attribute)]
+        values = [value_of(self._function, root, attributes) for root, attributes in split if root is not None]
+        return [value for each in values if isinstance(value := plain(each), FunctionType)]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.name not in self._inline:
+            self.generic_visit(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        if node.name not in self._inline:
+            self.generic_visit(node)
+
+    def _given_to_step(self, node: ast.AST) -> ast.expr | None:
+        """The function that a call gives to `step`, if the node is such a call."""
+        if not isinstance(node, ast.Call) or len(node.args) < 2:
+            return None
+        called = node.func
+        if isinstance(called, ast.Call) and isinstance(called.func, ast.Attribute):
+            called = called.func.value if called.func.attr == "with_options" else called
+        if not isinstance(called, ast.Name | ast.Attribute):
+            return None
+        root, attributes = _split(called)
+        value = MISSING if root is None else value_of(self._function, root, attributes)
+        is_step = isinstance(value, Steps) or self._imported.get(root or "") == "engine.step"
+        return node.args[1] if is_step else None
 
     # -- names --
 
@@ -125,7 +164,11 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        called = node.func
+        called, given = node.func, self._given_to_step(node)
+        if given is not None:
+            for part in (called, *(one for one in node.args if one is not given), *node.keywords):
+                self.visit(part)
+            return
         if isinstance(called, ast.Name):
             if called.id == "print" and self._global("print") is print:
                 self._note(node, "print()", REPEATED, "workflow.logger")

@@ -185,6 +185,8 @@ class Execution(Record):
     """The number of turns whose log lines have been written."""
     claims: int = 0
     """The number of claims since the last progress."""
+    at_work: str | None = Field(default=None, exclude_if=lambda place: place is None)
+    """Where the workflow's code was at work when the last driver before a quarantine stored this."""
     restarts: int = Field(default=0, exclude_if=lambda restarts: not restarts)
     """The number of runs of this execution that a restart ended."""
     created_at: Instant

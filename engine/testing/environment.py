@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 from engine.boundary.client import Client, TakesNothing, TakesPayload, id_of
 from engine.boundary.handle import Handle
 from engine.boundary.inspection import Inspection, inspect
+from engine.boundary.schedules import start_schedules
 from engine.boundary.status import Status
 from engine.core.activity import MISSING, Activity
 from engine.core.declarations import Deferred, Workflow
@@ -80,7 +81,7 @@ class Environment:
         self.store = WatchedStore(store or SqliteStore(":memory:"))
         self._stand_ins = children or {}
         self.registry: Registry = StagedRegistry(workflows, declares, self._stand_ins)
-        self._script = Script(activities or {}, self.registry.activity_names(), evict)
+        self._script = Script(activities or {}, self.registry.step_names(), evict)
         self._replays = replays
         self._patience = patience
         self._fate = fate or Fate()
@@ -122,20 +123,20 @@ class Environment:
         """Have the next attempts of that one step raise `error` instead of running: so many, or (None) all. `step` is
         `name` for the first call of an activity in an execution, `name#2` for the second. For every call of an activity
         it is `fail_activity`. Raises ValueError for an unknown name."""
-        check_step(step, self.registry.activity_names())
+        check_step(step, self.registry.step_names())
         self._script.failures[step] = error, times
 
     def fail_activity(self, activity: str | Activity[Any, Any], error: BaseException, times: int | None = None) -> None:
         """Have every call of an activity raise `error` instead of running: all attempts of all its steps, or the next
         `times` of them together. Raises ValueError for an unknown name."""
         name = activity if isinstance(activity, str) else activity.name
-        check_step(name, self.registry.activity_names())
+        check_step(name, self.registry.step_names())
         self._script.failures[every_call(name)] = error, times
 
     def crash_at(self, step: str, *, after: bool = False) -> None:
         """Let the worker die when it comes to that step, or with `after`, when the step has run but isn't recorded yet.
         Another worker takes over. `step` is as for `fail`."""
-        check_step(step, self.registry.activity_names())
+        check_step(step, self.registry.step_names())
         self._script.deaths[step] = after
 
     async def crash(self) -> None:
@@ -197,6 +198,10 @@ class Environment:
     async def _inspect(self, execution: str | Handle[Any]) -> Inspection:
         store = self.store.inner
         return await inspect(store, self.registry, await store.read(id_of(execution)))
+
+    async def start_schedules(self) -> list[Handle[None]]:
+        """Start the schedules of the workflows, as the app does. Returns their handles."""
+        return await start_schedules(self.client, self.registry)
 
     async def settle(self, limit: int = 10_000) -> None:
         """Drive all executions until none has work to do at the present time. The clock stands still. Raises

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, cast
@@ -75,11 +74,11 @@ class Process(Worker):
         self.clock = clock
         self.stage: StandIns | None = None
 
-    def _spawn(self, work: Coroutine[Any, Any, None], execution: Execution) -> asyncio.Task[None]:
-        """As for any worker. The task is cancelled if the process is dead."""
+    def start(self, execution: Execution) -> asyncio.Task[None]:
+        """As for any worker. Raises CancelledError if the process is dead, or dies."""
         token = stand_ins.set(self.stage)
         try:
-            task = super()._spawn(work, execution)  # the task keeps this context
+            task = super().start(execution)  # the task keeps this context
         finally:
             stand_ins.reset(token)
         if self.is_dead:

@@ -16,7 +16,7 @@ from typing import Any
 from engine.boundary.client import id_of
 from engine.boundary.handle import Handle
 from engine.core.declarations import Workflow
-from engine.core.registry import by_version
+from engine.core.registry import by_version, raises_of
 from engine.driving.runs import run_of
 from engine.ground.errors import DecodingError, NonDeterminism, UnknownWorkflow, Unreadable
 from engine.store.base import Store, payload_of
@@ -69,7 +69,7 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
     if workflow is None:
         raise UnknownWorkflow(f"no workflow is named {execution.workflow!r} with version {execution.version!r}")
     history = effective(event for chunk in chunks for event in chunk.decoded())
-    run = run_of(workflow, execution, execution.payload, history)
+    run = run_of(workflow, execution, execution.payload, history, raises_of(workflows))
     try:
         run.begin()
         for event in history:

@@ -59,7 +59,7 @@ class Codec:
         self.plain = annotation in (inspect.Parameter.empty, Any, object)
         self.annotation = JsonValue if self.plain else annotation
         try:
-            self._schema = Schema(self.annotation)
+            self._schema = _json_schema() if self.plain else Schema(self.annotation)
         except (PydanticUserError, SchemaError, NameError, TypeError) as error:
             raise TypeError(f"{place}: {_name(annotation)} can't be stored: {_first_line(error)}") from error
         if self._schema.is_read_once:
@@ -183,6 +183,11 @@ class Codec:
     def canonical_of(self, text: str) -> Any:
         """The canonical data of stored text, as today's type reads it. Raises DecodingError."""
         return self.canonical(self.decode(text))[0]
+
+
+@functools.cache
+def _json_schema() -> Schema:
+    return Schema(JsonValue)
 
 
 class Signature:

@@ -2,8 +2,9 @@
 
 Rules:
 1. A `Failure` comes back as itself. So does an exception whose class, or a base of it, the activity names in `raises=`.
-   If a subclass no longer exists, the exception comes back as the class in `raises=`. Every other exception comes back
-   as ActivityError with the name of its type, its message and its traceback.
+   Between executions, the classes count that any activity of the app names there. If a subclass no longer exists, the
+   exception comes back as the class in `raises=`. Every other exception comes back as ActivityError with the name of
+   its type, its message and its traceback.
 2. A group comes back as a group. Each exception in it comes back by rule 1, so `except*` finds it.
 3. Recording never fails. The record's notes name what can't be kept. A text that is cut has a visible mark. Causes and
    groups are followed to a limited depth and number, and each exception is recorded only once.

@@ -1,5 +1,7 @@
 // Alerts: executions that need a person, work that is late, triggers that fail, and requests that Cosmos DB turns away.
-// A test makes the engine write each of these messages, and runs the queries on them.
+// They look at fields, never at sentences. A log line that matters has the field `notice` (engine/driving/notices.py). The
+// Functions host passes on only text, so the engine writes such lines to stderr as JSON. With OpenTelemetry the fields are
+// in customDimensions. A test makes the engine write each of these lines, and runs the queries on them.
 
 @description('The prefix of the alerts\' names.')
 param prefix string
@@ -37,7 +39,8 @@ var lookFor = [
     threshold: 0
     query: '''
 traces
-| where message matches regex 'execution [0-9a-f]{32}: suspended: ' and message has 'times in a row without any progress'
+| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
+| where fields.notice == 'suspended' and fields.cause == 'Quarantined'
 '''
   }
   {
@@ -48,7 +51,8 @@ traces
     threshold: 0
     query: '''
 traces
-| where message matches regex 'execution [0-9a-f]{32}: suspended: ' and message !has 'times in a row without any progress'
+| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
+| where fields.notice == 'suspended' and fields.cause != 'Quarantined'
 '''
   }
   {
@@ -59,9 +63,8 @@ traces
     threshold: 0
     query: '''
 traces
-| where message has 'sweep: executions are due'
-| parse message with * 'the oldest is ' overdue:double ' s overdue'
-| where overdue > MAX_OVERDUE
+| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
+| where fields.notice == 'overdue' and toreal(fields.overdue_seconds) > MAX_OVERDUE
 '''
   }
   {
@@ -72,7 +75,8 @@ traces
     threshold: 0
     query: '''
 traces
-| where message has 'is left alone'
+| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
+| where fields.notice == 'left_alone'
 '''
   }
   {
@@ -83,7 +87,8 @@ traces
     threshold: 0
     query: '''
 traces
-| where message has 'the event loop has stood still'
+| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
+| where fields.notice == 'blocked'
 '''
   }
   {
@@ -105,7 +110,8 @@ requests
     threshold: 0
     query: '''
 traces
-| where message has 'Moving message to queue' and message has 'hints-poison'
+| extend fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)
+| where fields.notice == 'poisoned'
 '''
   }
   {

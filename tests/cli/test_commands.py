@@ -60,7 +60,7 @@ def test_list_filters_pages_and_counts(site: Site) -> None:
     assert first["continuation"]
     shown = site.run("list", "workflow:asks", "--limit", "2")
     assert [line.split()[:2] for line in shown.out.splitlines()[1:]] == [[id, "asks"] for id in ids[:0:-1]]
-    assert shown.err == "there are more than 2: see --limit\n"
+    assert shown.err == "there are more than 2 executions: see --limit\n"
     assert site.ok("list", "workflow:nobody").out == "no execution\n"
     slow = site.run("list", "-workflow:asks status:running workflow:asks")
     assert (slow.code, slow.out, slow.err) == (0, "no execution\n", "no index serves workflow\n")
@@ -111,7 +111,7 @@ def test_values_come_in_and_watch_sees_the_end(site: Site) -> None:
     assert shown[0] == "completed, 5 of 5 steps"
     other = site.run("resolve", id, "page.decision", '{"approved": false, "by": "Bob"}')
     assert other.code == 1
-    assert "was resolved with another value before. It was {" in other.err
+    assert "was already resolved with another value. It was {" in other.err
     assert site.ok("purge", id).out == f"{id} is purged\n"
     assert site.run("get", id).code == 1
 
@@ -142,7 +142,7 @@ def test_bulk_counts_first(site: Site) -> None:
     assert (asked["count"], asked["isAll"]) == (2, True)
     assert {one["executionId"] for one in asked["sample"]} == ids
     assert site.ok("bulk", "terminate", "workflow:stuck").out.endswith(
-        "terminate: 2 executions\nnothing was done: add --yes to do it\n"
+        "terminate: 2 executions\nnothing was changed: add --yes to act\n"
     )
     assert site.ok("list", "workflow:stuck is:stuck", "--json").json["executions"]
     assert site.ok("bulk", "terminate", "workflow:stuck", "--yes").out == "terminate: 2 done, 0 refused\n"

@@ -6,17 +6,16 @@
 
 A rule matches requests by kind, operation, method and a predicate, counts the matches, and acts on the matches
 from the `nth` on, `times` of them (None: for ever). All rules whose turn it is act, in the order in which they
-were added. Nothing is random, and nothing waits except `Hold`.
+were added. Nothing is random, and nothing waits except what `Call` runs.
 
 An action has two moments: before the request is handled, and after (`after_effect=True`: the write has happened,
 and the client may never learn of it). A refusal or a drop at the first moment means that nothing happened.
 """
 
 import abc
-import asyncio
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from . import errors
@@ -76,18 +75,6 @@ class Cut(Action):
 
     async def act(self, request: Request, account: Account) -> None:
         request.cut = True
-
-
-@dataclass
-class Hold(Action):
-    """Wait until the test sets `release`; `arrived` is set when the request is here. Races without sleeping."""
-
-    release: asyncio.Event = field(default_factory=asyncio.Event)
-    arrived: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def act(self, request: Request, account: Account) -> None:
-        self.arrived.set()
-        await self.release.wait()
 
 
 @dataclass

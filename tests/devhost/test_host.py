@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,11 @@ import aiohttp
 import pytest
 
 from devhost.host import Host, Options
-from devhost.settings import HostSettings, LoadError
+from devhost.left_out import ALWAYS, left_out
+from devhost.loader import load
+from devhost.settings import HostSettings, LoadError, load_host_settings
+from devhost.user import StandIn
+from tests.deploy.infra.code import ROOT
 from tests.devhost.support import FakeClock, MemoryBench, load_app, settle
 
 APP = """
@@ -146,9 +151,54 @@ async def test_the_banner_tells_where_everything_is(app_path: Path, clock: FakeC
     assert f"http   wait: any {url}/api/wait\n" in banner
     assert f"http   locked: any {url}/api/locked  (key)\n" in banner
     assert "timer  sweep: 0 * * * * *\n" in banner
-    assert "feed   drive: up to 100 documents, looked for each 5 s\n" in banner
+    assert "feed   drive: up to 100 documents, read every 5 s\n" in banner
     assert "sesame" in banner
+    assert banner.endswith("\n".join(f"    {line}" for line in ALWAYS) + "\n")
     await host.stop()
+
+
+async def test_with_a_user_the_pages_are_opened_with_the_key(app_path: Path, clock: FakeClock) -> None:
+    """Every function is anonymous then. What a browser opens without the key, nobody has signed in to."""
+    for user, code in ((None, ""), (StandIn("Ada", ("reader",)), "?code=sesame")):
+        app = load_app(
+            app_path, "@app.route(route='f', methods=['GET'], auth_level='anonymous')\ndef f(req): return 'f'"
+        )
+        host = Host(app, HostSettings(), Options(port=0, key="sesame", user=user), clock)
+        assert f"  open   URL/api/f{code} in a browser\n" in host.banner("URL")
+
+
+def test_what_an_app_asks_for_and_does_not_get_is_said(app_path: Path) -> None:
+    source = """
+    @app.route(route="a")
+    @app.retry("fixed_delay", "3", delay_interval="00:00:02")
+    def a(req: func.HttpRequest) -> str: ...
+
+    @app.timer_trigger("timer", "0 * * * * *")
+    @app.retry("fixed_delay", "3", delay_interval="00:00:02")
+    def tick(timer: func.TimerRequest) -> None: ...
+
+    @app.blob_trigger(arg_name="blob", path="p", connection="C")
+    def listen(blob: func.InputStream) -> None: ...
+    """
+    asked = left_out(load_app(app_path, source), HostSettings(left_out=("logging", "extensions.cosmosDB")))
+    assert asked[: -len(ALWAYS)] == [
+        "function listen: this host can't serve a blobTrigger",
+        "the retry policy of a: it has no effect on its httpTrigger, in Azure either",
+        "in host.json: logging, extensions.cosmosDB",
+    ]
+
+
+def test_every_function_of_the_engine_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local host runs each trigger and binding that the platform gets, and each retry policy has its effect."""
+    monkeypatch.chdir(ROOT)
+    for name, value in {"COSMOS_DATABASE": "d", "COSMOS_CONTAINER": "c", "COSMOS_LEASE_PREFIX": "p"}.items():
+        monkeypatch.setenv(name, value)
+    app = load("function_app", os.environ)
+    bound = {(function.binding, function.name) for function in app.functions if function.binding != "httpTrigger"}
+    assert bound == {("cosmosDBTrigger", "drive_changes"), ("timerTrigger", "sweep"), ("queueTrigger", "drive_one")}
+    settings = load_host_settings(ROOT / "host.json")
+    unused = ["in host.json: extensionBundle, logging, extensions.cosmosDB"]
+    assert left_out(app, settings)[: -len(ALWAYS)] == unused
 
 
 async def test_a_feed_trigger_needs_a_runtime(app_path: Path, clock: FakeClock) -> None:

@@ -111,9 +111,13 @@ def test_what_this_host_cannot_serve_is_left_out_with_a_warning(
     @app.route(route="b")
     def b(req: func.HttpRequest) -> str: ...
     """
-    assert [function.name for function in load_app(app_path, source).functions] == ["b"]
-    assert "function listen is left out: this host can't serve a blobTrigger" in caplog.text
-    assert "function a is left out: this host can't serve the binding blob out" in caplog.text
+    app = load_app(app_path, source)
+    assert [function.name for function in app.functions] == ["b"]
+    assert app.left_out == (
+        "function listen: this host can't serve a blobTrigger",
+        "function a: this host can't serve the binding blob out",
+    )
+    assert all(f"left out: {line}" in caplog.text for line in app.left_out)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +135,7 @@ def test_what_this_host_cannot_serve_is_left_out_with_a_warning(
         ),
         ("@app.function_name('f')\ndef f(): ...", "does not have a trigger"),
         ("@app.route(route='a')\ndef f(request): ...", "function f: .*parameter request"),
-        ("@app.route(route='a')\ndef f(): ...", "function f: it has no parameter req"),
+        ("@app.route(route='a')\ndef f(): ...", "function f: a decorator names the parameter req"),
         ("@app.route(route='a')\ndef f(req, extra=None): ...", "function f: .*parameter extra"),
         ("@app.route(route='a')\ndef f(req, **more): ...", "function f: .*parameter more"),
         ("@app.route(route='a')\ndef f(req, context: int): ...", "context parameter"),
@@ -147,9 +151,9 @@ def test_what_this_host_cannot_serve_is_left_out_with_a_warning(
         (FEED.format("") + "def f(docs): ...\n" + FEED.format("") + "def g(docs): ...", "several Cosmos DB"),
         (FEED.format(", feed_poll_delay=-1") + "def f(docs): ...", "feed_poll_delay"),
         (FEED.format(", max_items_per_invocation=0") + "def f(docs): ...", "max_items_per_invocation"),
-        (QUEUE + "def f(message: str, out: list): ...", "output parameter out is of type azure.functions.Out"),
-        (QUEUE + "def f(message: str, out): ...", "output parameter out is of type azure.functions.Out"),
-        (QUEUE + "def f(message: str, out: func.Out[list[str]]): ...", "out is annotated .* a queue doesn't take"),
+        (QUEUE + "def f(message: str, out: list): ...", "output parameter out must be azure.functions.Out"),
+        (QUEUE + "def f(message: str, out): ...", "output parameter out must be azure.functions.Out"),
+        (QUEUE + "def f(message: str, out: func.Out[list[str]]): ...", "out is annotated .* a message of a queue"),
         (QUEUE + "def f(message: dict, out: func.Out[str]): ...", "message is annotated"),
         ("@app.timer_trigger('t', '%MISSING%')\ndef f(t): ...", "function f: setting MISSING"),
         ("@app.timer_trigger('t', 'often')\ndef f(t): ...", "function f: schedule 'often'"),

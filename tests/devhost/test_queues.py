@@ -107,7 +107,7 @@ async def test_a_failed_message_comes_again_later_and_is_poison_in_the_end(
     await site.clock.advance(100)
     assert site.given == ["bad"] * SETTINGS.max_dequeues
     assert (await site.queues.count("q"), await site.queues.count("q-poison")) == (0, 1)
-    assert "is poison" in caplog.text
+    assert "moves to q-poison" in caplog.text
 
 
 async def test_a_message_stays_invisible_while_its_function_runs(site: Site) -> None:

@@ -55,6 +55,7 @@ SHOWN = {
     "max_parallel=": "a limit of parallel activities",
     "assert check(": "the determinism guard",
     "workflow.logger": "the log",
+    'await step("': "a step without a declaration",
     "activities={": "activities replaced by name",
     "env.fail(": "failures by step",
     "env.crash_at(": "a crash at a step",

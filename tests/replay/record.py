@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from engine import Workflow
+from engine.core.registry import raises_of
 from engine.core.run import Run
 from engine.driving.runs import run_of
 from engine.ground.names import execution_id
@@ -194,7 +195,7 @@ def asked(recording: str, workflows: Sequence[Workflow[Any, Any]] = WORKFLOWS) -
     execution = Execution.from_document(json.loads(recording)["execution"])
     [code] = [one for one in workflows if (one.name, one.version) == (execution.workflow, execution.version)]
     history = effective(events_of(recording))
-    run = run_of(code, execution, execution.payload, history)
+    run = run_of(code, execution, execution.payload, history, raises_of(workflows))
     steps: dict[str, None] = {}
     try:
         run.begin()

@@ -224,6 +224,7 @@ async def replayed(env: Environment, execution: Execution) -> Run:
         execution.ancestors,
         execution.run_id,
         execution.logic_flags,
+        raises=env.registry.raises,
     )
 
     def work() -> None:

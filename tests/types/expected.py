@@ -31,6 +31,7 @@ from engine import (
     activity,
     compensate,
     finalizer,
+    step,
     workflow,
 )
 from engine.testing import Environment
@@ -65,6 +66,10 @@ async def ship(order: Order) -> None: ...
 @activity
 def pack(name: str) -> int:
     return len(name)
+
+
+async def price_of(order: Order, times: int = 1) -> Receipt:
+    return Receipt(times)
 
 
 class Payments:
@@ -196,6 +201,19 @@ async def parent(order: Order) -> str:
     await urgent("lamp")  # type: ignore[arg-type]
     pack("lamp") + 1  # type: ignore[operator]
     assert_type(await asyncio.gather(charge(order), pack("lamp")), tuple[Receipt, int])
+
+    assert_type(await step("pack", pack.function, "lamp"), int)
+    assert_type(await step("refund", Payments().refund, Receipt(1)), str)
+    assert_type(await step("price", price_of, order, times=2), Receipt)
+    assert_type(await step("lambda", lambda: order.id), str)
+    assert_type(await step.with_options(retry=None, raises=[ValueError])("price", price_of, order), Receipt)
+    assert_type(await asyncio.gather(step("a", price_of, order), step("b", len, "lamp")), tuple[Receipt, int])
+    await step("price", price_of, "lamp")  # type: ignore[call-overload]
+    await step("price", price_of)  # type: ignore[call-overload]
+    await step(price_of, order)  # type: ignore[call-overload]
+    await step("price", price_of, order, dollars=5)  # type: ignore[call-arg]
+    step.with_options(timeout=5)  # type: ignore[arg-type]
+    compensate(step, "undo", price_of, order)
 
     assert_type(await fulfil(order), Receipt)
     assert_type(await fulfil.child(order), Receipt)

@@ -1,7 +1,9 @@
 """Deleting an execution, whose documents may be more than one transaction takes.
 
 1. Most executions go with one transaction, under the etag of the exec document: all of them or nothing. What is listed
-   before it must hold every document that the exec document counts. Nobody adds to an execution that has ended.
+   before it must hold every document that the exec document counts. Nobody adds to an execution that has ended. The
+   list may hold more: a chunk of an earlier run under this id, whose driver was late. That is why it is asked, although
+   the other ids could be computed.
 2. One that was terminated may have a driver still, whose chunks nobody counts. It takes the long way, and so does one
    that is too long for a transaction, or whose documents a lagging replica hides. Its first request marks the exec
    document under its etag, and makes it due: from here on nobody else writes it, and a purge that dies half way is

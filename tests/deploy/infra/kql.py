@@ -1,48 +1,57 @@
-"""So much of KQL as the alerts use: `where` over messages, `parse`, and comparisons of what was parsed."""
+"""So much of KQL as the alerts on log lines use: `extend` with the line's fields, and `where` over them."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
 Row = dict[str, Any]
 
+_FIELDS = "fields = iff(isempty(tostring(customDimensions.notice)), parse_json(message), customDimensions)"
+_NUMBER = re.compile(r"toreal\(fields\.(\w+)\) > (\d+)")
+_TEXT = re.compile(r"fields\.(\w+) (==|!=) '(\w+)'")
 
-def select(query: str, messages: list[str]) -> list[Row]:
-    """The rows of `traces` with these messages that a query gives. Raises ValueError for what is not known here."""
+
+def select(query: str, rows: Iterable[Row]) -> list[Row]:
+    """The rows of `traces` that a query gives. A row has `message` and `customDimensions`. Raises ValueError for what
+    is not known here."""
     table, *steps = [line.strip() for line in query.strip().splitlines()]
     if table != "traces":
         raise ValueError(f"{table} has no messages")
-    rows: list[Row] = [{"message": message} for message in messages]
+    found = list(rows)
     for step in steps:
         verb, _, rest = step.removeprefix("| ").partition(" ")
-        if verb == "where":
-            for condition in re.split(r" and (?=\w+ )", rest):
-                rows = [row for row in rows if _holds(condition, row)]
-        elif verb == "parse":
-            rows = [row | _parsed(rest, row) for row in rows]
+        if (verb, rest) == ("extend", _FIELDS):
+            found = [row | {"fields": row["customDimensions"] or _parsed(row["message"])} for row in found]
+        elif verb == "where":
+            for condition in rest.split(" and "):
+                found = [row for row in found if _holds(condition, row["fields"])]
         else:
-            raise ValueError(f"{verb} is not known here")
-    return rows
+            raise ValueError(f"{step} is not known here")
+    return found
 
 
-def _holds(condition: str, row: Row) -> bool:
-    if (found := re.fullmatch(r"(\w+) (!?)has '(.+)'", condition)) is not None:
-        column, negated, words = found.groups()
-        # Whole words, whatever their case.
-        there = re.search(rf"(?<!\w){re.escape(words)}(?!\w)", row[column], re.IGNORECASE)
-        return (there is None) == bool(negated)
-    if (found := re.fullmatch(r"(\w+) matches regex '(.+)'", condition)) is not None:
-        return re.search(found[2], row[found[1]]) is not None
-    if (found := re.fullmatch(r"(\w+) > (\d+)", condition)) is not None:
-        return row[found[1]] is not None and float(row[found[1]]) > float(found[2])
+def fields_asked(query: str) -> set[str]:
+    """The fields that a query asks for, besides `notice`."""
+    return set(re.findall(r"fields\.(\w+)", query)) - {"notice"}
+
+
+def _holds(condition: str, fields: Row) -> bool:
+    if (found := _TEXT.fullmatch(condition)) is not None:
+        # A field that isn't there equals no text, and differs from none either.
+        name, operator, text = found.groups()
+        return name in fields and (str(fields[name]) == text) is (operator == "==")
+    if (found := _NUMBER.fullmatch(condition)) is not None:
+        return found[1] in fields and float(fields[found[1]]) > float(found[2])
     raise ValueError(f"{condition} is not known here")
 
 
-def _parsed(rest: str, row: Row) -> Row:
-    found = re.fullmatch(r"(\w+) with \* '(.+)' (\w+):double '(.+)'", rest)
-    if found is None:
-        raise ValueError(f"parse {rest} is not known here")
-    column, before, name, behind = found.groups()
-    number = re.search(rf"{re.escape(before)}(-?[\d.]+){re.escape(behind)}", row[column])
-    return {name: float(number[1]) if number else None}
+def _parsed(message: str) -> Row:
+    """`parse_json`: text that isn't JSON, or isn't an object, has no fields."""
+    try:
+        value = json.loads(message)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

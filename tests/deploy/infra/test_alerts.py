@@ -1,7 +1,12 @@
-"""The alerts see what the engine really writes, each what it is for; and they watch functions that there are."""
+"""The alerts see what the engine really writes, each what it is for; and they watch functions that there are.
+
+No query names a word of a message: the platform hands the alerts fields, as JSON on stderr or as custom dimensions.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import os
 import re
@@ -14,10 +19,15 @@ from datetime import timedelta
 import pytest
 
 from engine import Deferred, Settings, activity, workflow
+from engine.boundary.hints import MAX_DELIVERIES, noticing_poison
+from engine.boundary.json_lines import MAX_CHARACTERS, JsonLines, keep_on_stderr
+from engine.driving.hand_overs import Hint
+from engine.driving.notices import Notice
+from engine.ground.errors import Unavailable
 from engine.testing import Environment
 from tests.deploy.infra.bicep import INFRA, Each, read
 from tests.deploy.infra.code import ROOT, trigger
-from tests.deploy.infra.kql import select
+from tests.deploy.infra.kql import fields_asked, select
 from tests.support import documents
 
 ALERTS = read(INFRA / "modules/alerts.bicep")
@@ -134,14 +144,16 @@ async def _blocked(env: Environment) -> None:
 
 
 async def _poison(_: Environment) -> None:
-    """The host's own line, when a message has failed too often."""
-    logging.getLogger("engine").info(
-        "Message has reached MaxDequeueCount of 5. Moving message to queue 'hints-poison'."
-    )
+    """The last delivery of a hint fails."""
+    with pytest.raises(Unavailable), noticing_poison(Hint("0" * 32), MAX_DELIVERIES):
+        raise Unavailable("nobody answers")
 
 
 async def _ordinary(env: Environment) -> None:
-    """A failure, a wait, a sweep that is in time."""
+    """A failure, a wait, a sweep that is in time, a hint that comes again, and sentences that look like a notice."""
+    logging.getLogger("engine").error("execution x: suspended: the event loop has stood still and is left alone")
+    with pytest.raises(Unavailable), noticing_poison(Hint("0" * 32), MAX_DELIVERIES - 1):
+        raise Unavailable("nobody answers")
     await env.drive(await env.start(fails))
     await env.start(waits)
     env.clock.advance(env.settings.sweep_new_after + timedelta(seconds=10))
@@ -163,19 +175,66 @@ async def _ordinary(env: Environment) -> None:
     ],
 )
 async def test_each_alert_sees_what_it_is_for(
-    story: Callable[[Environment], Awaitable[None]], raised: set[str], caplog: pytest.LogCaptureFixture
+    story: Callable[[Environment], Awaitable[None]],
+    raised: set[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """On stderr, as the Functions host keeps it; and as custom dimensions, as OpenTelemetry exports them."""
     caplog.set_level(logging.INFO, "engine")
+    kept = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", kept)
+    monkeypatch.setattr(logging.getLogger("engine"), "handlers", [])
+    keep_on_stderr(logging.getLogger("engine"))
     async with Environment([waits, holds, fails]) as env:
         await story(env)
-    messages = [record.getMessage() for record in caplog.records]
-    assert messages
+    lines = kept.getvalue().splitlines()
+    plain = [record.getMessage() for record in caplog.records]
+    assert lines
+    platform = [{"message": message, "customDimensions": {}} for message in [*lines, *plain]]
+    exported = [{"message": r.getMessage(), "customDimensions": _dimensions(r)} for r in caplog.records]
     queries = {name: QUERIES[name].replace("MAX_OVERDUE", str(MAX_OVERDUE)) for name in OF_TRACES}
-    assert {name for name, query in queries.items() if select(query, messages)} == raised
+    assert {name for name, query in queries.items() if select(query, platform)} == raised
+    assert {name for name, query in queries.items() if select(query, exported)} == raised
 
 
-def test_every_alert_on_messages_has_a_story() -> None:
+def _dimensions(record: logging.LogRecord) -> dict[str, str]:
+    if not hasattr(record, "notice"):
+        return {}
+    line = json.loads(JsonLines().format(record))
+    return {name: str(value) for name, value in line.items() if name not in ("message", "level", "logger")}
+
+
+def test_every_alert_on_log_lines_asks_for_a_notice_and_has_a_story() -> None:
     assert {"quarantined", "suspended-by-fault", "overdue", "left-alone", "blocked", "poison"} == OF_TRACES
+    asked = {notice for name in OF_TRACES for notice in re.findall(r"fields\.notice == '(\w+)'", QUERIES[name])}
+    assert asked == set(Notice)
+    assert {field for name in OF_TRACES for field in fields_asked(QUERIES[name])} == {"cause", "overdue_seconds"}
+    for query in QUERIES.values():
+        assert not re.search(r"\bmessage\b(?!\))", query), "an alert looks at a sentence"
+
+
+def test_the_last_delivery_is_that_of_host_json() -> None:
+    host = json.loads((ROOT / "host.json").read_text("utf-8"))
+    assert host["extensions"]["queues"]["maxDequeueCount"] == MAX_DELIVERIES
+
+
+def test_a_kept_line_is_short_enough_to_be_read_and_tells_its_error() -> None:
+    """Application Insights cuts a message at 32,768 characters."""
+    try:
+        raise ValueError("x" * 50_000)
+    except ValueError as error:
+        record = logging.LogRecord("engine", logging.ERROR, "", 0, "%s\nsecond line", ("é" * 50_000,), None)
+        record.__dict__ |= {"left_alone": "z" * 50_000, "overdue_seconds": 1.5}
+        record.exc_info = (type(error), error, error.__traceback__)
+    text = JsonLines().format(record)
+    assert len(text) < 32_768
+    assert len(text.splitlines()) == 1
+    line = json.loads(text)
+    assert (line["level"], line["logger"], line["overdue_seconds"]) == ("ERROR", "engine", 1.5)
+    half = MAX_CHARACTERS // 2
+    assert line["message"] == f"{'é' * half} … {'é' * (half - 12)}\nsecond line"
+    assert "ValueError" in line["exception"]
 
 
 def test_alerts_watch_functions_that_there_are() -> None:
@@ -195,12 +254,15 @@ def test_every_alert_tells_the_people() -> None:
     assert ALERTS.of("resource")["throttling"].value["properties"]["actions"] == [{"actionGroupId": "people.id"}]
 
 
-@pytest.mark.parametrize(("environment", "kept"), [("", "a warning\nan error\n"), ("Development", "")])
-def test_warnings_also_go_to_stderr_where_the_platform_keeps_them(environment: str, kept: str) -> None:
-    """A drive that outlives its invocation logs for nobody otherwise. The local host has a log of its own."""
+@pytest.mark.parametrize(("environment", "kept"), [("", ["a warning", "an error", "a notice"]), ("Development", [])])
+def test_warnings_and_notices_go_to_stderr_where_the_platform_keeps_them(environment: str, kept: list[str]) -> None:
+    """As JSON, with their fields, once each. A drive that outlives its invocation logs for nobody otherwise. The local
+    host has a log of its own."""
     source = (
         "import function_app, logging, sys; logging.basicConfig(stream=sys.stdout, level=0); "
-        "log = logging.getLogger('engine'); log.info('a detail'); log.warning('a warning'); log.error('an error')"
+        "log = logging.getLogger('engine'); log.info('a detail'); log.warning('a warning', extra={'step': 's'}); "
+        "log.error('an error', extra={'step': 's'}); log.info('a notice', extra={'notice': 'n', 'step': 's'}); "
+        "from engine.boundary.functions import blueprint; blueprint(function_app.runtime); log.info('a detail')"
     )
     settings = {name: value for name, value in os.environ.items() if not name.startswith(("COSMOS", "ENGINE_"))}
     ran = subprocess.run(
@@ -211,5 +273,6 @@ def test_warnings_also_go_to_stderr_where_the_platform_keeps_them(environment: s
         text=True,
         check=True,
     )
-    assert ran.stderr == kept
+    lines = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert [(line["message"], line["step"]) for line in lines] == [(message, "s") for message in kept]
     assert "a detail" in ran.stdout

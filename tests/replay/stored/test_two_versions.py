@@ -15,6 +15,7 @@ from engine.core.registry import Registry
 from engine.driving.worker import Worker
 from engine.store.base import Filter
 from engine.testing import Environment
+from tests.support.gates import Gate
 
 go = Deferred("two_versions.go", str)
 last = Deferred("two_versions.last", str)
@@ -132,13 +133,12 @@ async def test_both_deployments_awake_at_once_drive_it_once() -> None:
 
 async def test_a_deployment_that_drains_hands_over_between_two_steps() -> None:
     """Closed while a step runs, it records that step and lets go; the next one repeats nothing."""
-    reached, release = asyncio.Event(), asyncio.Event()
+    gate = Gate()
 
     @activity(name="two_versions_slow")
     async def slow() -> str:
         runs.append("slow")
-        reached.set()
-        await release.wait()
+        await gate.passed()
         return "slow"
 
     @workflow(name="two_versions_draining")
@@ -149,10 +149,10 @@ async def test_a_deployment_that_drains_hands_over_between_two_steps() -> None:
         old, new = Deployment(env, [draining]), Deployment(env, [draining])
         id = (await old.client.start(draining)).execution_id
         driving = asyncio.create_task(old.drive(id))
-        await reached.wait()
+        await gate.reached.wait()
         closing = asyncio.create_task(old.worker.close(timedelta(seconds=30)))
         await asyncio.sleep(0)
-        release.set()
+        gate.open()
         await asyncio.gather(driving, closing)
         left = await env.store.read(id)
         assert (left.worker, left.claims, left.is_complete) == (None, 0, False)

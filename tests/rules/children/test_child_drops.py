@@ -13,7 +13,8 @@ from engine.ground.errors import Unavailable
 from engine.store.base import Filter
 from engine.store.documents import Execution
 from engine.testing import Call, Environment
-from tests.support.faults import PAST_LEASE, Freezer, Process, away, fed, nth, unanswered
+from tests.support.gates import Gate, nth
+from tests.support.processes import PAST_LEASE, Process, away, fed, unanswered
 
 drops_answer = Deferred("drops.answer", str)
 drops_go = Deferred("drops.go", str)
@@ -142,21 +143,6 @@ ALL: list[Workflow[Any, Any]] = [
 ]  # fmt: skip
 
 
-class Standstill:
-    """A hook in which a process stands still: at its first call of a method, and whatever else it asks then."""
-
-    def __init__(self, method: str) -> None:
-        self._method = method
-        self.frozen = asyncio.Event()
-        self.thaw = asyncio.Event()
-
-    async def __call__(self, call: Call) -> None:
-        if call.method == self._method:
-            self.frozen.set()
-        if self.frozen.is_set():
-            await self.thaw.wait()
-
-
 async def the_child(env: Environment, workflow: Workflow[[], Any]) -> Execution:
     (child,) = (await env.store.inner.list(Filter(workflow=workflow.name), 10)).executions
     return child
@@ -199,9 +185,9 @@ async def test_a_lost_interrupt_of_a_child_is_sent_again() -> None:
         await env.settle()
         env.clock.advance(LATE)
         process = Process(env)
-        process.store.before = dying = Freezer(nth("interrupt"))
+        process.store.before = dying = Gate(nth("interrupt"))
         await process.drive(id)
-        await dying.frozen.wait()
+        await dying.reached.wait()
         await process.die(id)
         env.clock.advance(PAST_LEASE)
         await env.settle()
@@ -215,15 +201,15 @@ async def test_a_child_that_a_frozen_driver_creates_late_is_over(one: Workflow[[
     async with Environment(ALL) as env:
         id = (await env.start(one)).execution_id
         late = Process(env)
-        late.store.before = freezer = Standstill("create")
+        late.store.before = gate = Gate(nth("create"), and_all_after=True)
         driving = await late.drive(id)
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         if one is drops_child_only:
             await env.client.interrupt(id)
             env.clock.advance(PAST_LEASE)
         env.clock.advance(LATE)
         await env.worker.sweep()
-        freezer.thaw.set()
+        gate.open()
         await driving
         await env.settle()
         assert (await the_child(env, drops_child)).outcome == "terminated"
@@ -242,9 +228,9 @@ async def test_a_child_with_a_key_is_nobody_s_to_end() -> None:
     async with Environment(ALL) as env:
         id = (await env.start(drops_common_times_out)).execution_id
         late = Process(env)
-        late.store.before = freezer = Standstill("create")
+        late.store.before = gate = Gate(nth("create"), and_all_after=True)
         await late.drive(id)
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         env.clock.advance(LATE)
         await env.worker.sweep()
         assert (await env.status(id)).value() == "late"
@@ -259,13 +245,13 @@ async def test_a_child_with_a_key_that_a_frozen_driver_creates_late_runs() -> No
     async with Environment(ALL) as env:
         id = (await env.start(drops_common_times_out)).execution_id
         late = Process(env)
-        late.store.before = freezer = Standstill("create")
+        late.store.before = gate = Gate(nth("create"), and_all_after=True)
         driving = await late.drive(id)
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         env.clock.advance(LATE)
         await env.worker.sweep()
         assert (await env.status(id)).value() == "late"
-        freezer.thaw.set()
+        gate.open()
         await driving
         await env.settle()
         child = await the_child(env, drops_common)
@@ -310,15 +296,15 @@ async def test_an_interrupt_that_opens_an_ended_workflow_again_finds_its_childre
         id = (await env.start(drops_leaves_behind)).execution_id
         await env.settle()
         env.clock.advance(LATE)
-        env.store.before = freezer = Freezer(lambda call: call.method == "interrupt" and call.arguments[0] != id)
+        env.store.before = gate = Gate(lambda call: call.method == "interrupt" and call.arguments[0] != id)
         driving = asyncio.create_task(env.drive(id))
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         child = (await the_child(env, drops_child)).execution_id
         process = Process(env)
         await process.client.resolve(child, drops_answer, "x")
         await (await process.drive(child))
         await process.client.interrupt(id)
-        freezer.thaw.set()
+        gate.open()
         await driving
         execution = await env.finish(id)
         assert (execution.outcome, execution.cause) == ("interrupted", None)
@@ -342,11 +328,11 @@ async def test_a_termination_that_a_drive_is_told_of_reaches_the_parent_at_once(
         await env.drive(id)
         child = (await the_child(env, drops_slow)).execution_id
         process = Process(env)
-        process.store.after = running = Freezer(nth("replace"))
+        process.store.after = running = Gate(nth("replace"))
         driving = await process.drive(child)
-        await running.frozen.wait()
+        await running.reached.wait()
         await Process(env).client.terminate(child)
-        running.thaw.set()
+        running.open()
         await process.worker.drive_changes(await fed(env, child))
         await driving
         assert not (await env.store.inner.read(child)).owes

@@ -11,24 +11,20 @@ from engine.store.wrapper import Call
 from engine.testing import Environment
 from engine.values.events import StepResolved
 from tests.support.families import FAMILY, answer, journal, leaf, leaves_it, only, root
-from tests.support.faults import purge
+from tests.support.gates import Gate
 from tests.support.mortal import assert_at_rest, assert_replays, everywhere, executions, rest
+from tests.support.stored import purge
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
 
 
-class Gate:
-    """An activity that has begun, and may end when the test says so."""
-
-    begun: asyncio.Event
-    may_end: asyncio.Event
+working = Gate()
 
 
 @activity
 async def held() -> None:
-    Gate.begun.set()
-    await Gate.may_end.wait()
+    await working.passed()
 
 
 @workflow
@@ -146,15 +142,15 @@ async def nothing(_: Call) -> None:
 async def test_a_childs_end_while_its_parent_works() -> None:
     """A drive that is under way takes it in at once, beside a long activity."""
     async with Environment(ALL) as env:
-        Gate.begun, Gate.may_end = asyncio.Event(), asyncio.Event()
+        working.close()
         parent = await env.start(is_busy, "k")
         driving = asyncio.create_task(env.drive(parent))
-        await Gate.begun.wait()
+        await working.reached.wait()
         child = await only(env, leaf)
         await env.worker.drive(child)
         await env.resolve(child.execution_id, answer, 6)
         await env.worker.drive(await env.store.inner.read(child.execution_id))
-        Gate.may_end.set()
+        working.open()
         await driving
         assert (await env.finish(parent)).value() == 6
 

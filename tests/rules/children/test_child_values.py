@@ -10,8 +10,8 @@ import pytest
 from engine import Workflow, workflow
 from engine.store.base import Loaded
 from engine.testing import Environment
-from tests.support.faults import ImpatientClock
 from tests.support.mortal import assert_replays, executions
+from tests.support.processes import ImpatientClock
 
 
 @workflow

@@ -11,7 +11,8 @@ from engine import CircularWait, Deferred, workflow
 from engine.ground.names import execution_id
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.faults import Freezer, Process
+from tests.support.gates import Gate
+from tests.support.processes import Process
 
 pytestmark = pytest.mark.usefixtures("every_store")
 
@@ -59,7 +60,7 @@ async def _start(env: Environment, *paths: str) -> list[str]:
     return ids
 
 
-def _at_its_look(process: Process, id: str) -> Freezer:
+def _at_its_look(process: Process, id: str) -> Gate:
     """Stops an execution that has written its wait and read its own document, before it confirms what it read."""
     has_written = False
 
@@ -67,9 +68,9 @@ def _at_its_look(process: Process, id: str) -> Freezer:
         nonlocal has_written
         has_written |= call.method == "replace" and call.arguments[0].execution_id != id
 
-    freezer = Freezer(lambda call: has_written and call.method == "replace" and call.arguments[0].execution_id == id)
-    process.store.before, process.store.after = freezer, note
-    return freezer
+    gate = Gate(lambda call: has_written and call.method == "replace" and call.arguments[0].execution_id == id)
+    process.store.before, process.store.after = gate, note
+    return gate
 
 
 async def _results(env: Environment, ids: list[str]) -> list[str]:
@@ -117,15 +118,15 @@ async def test_two_waits_at_the_same_moment_are_never_both_overlooked(first: str
         one, other = Process(env), Process(env)
         held = [_at_its_look(one, ids[0]), _at_its_look(other, ids[1])]
         drives = [await one.drive(ids[0])]
-        await held[0].frozen.wait()  # it has written its wait, and read its own document
+        await held[0].reached.wait()  # it has written its wait, and read its own document
         drives.append(await other.drive(ids[1]))
         if first == "both waits are written":
-            await held[1].frozen.wait()
+            await held[1].reached.wait()
         else:
-            held[1].thaw.set()
+            held[1].open()
             await asyncio.wait([drives[1]])
-        held[0].thaw.set()
-        held[1].thaw.set()
+        held[0].open()
+        held[1].open()
         await asyncio.wait(drives)
         results = await _results(env, ids)
         assert any(" > " in result for result in results)
@@ -140,10 +141,10 @@ async def test_the_next_driver_looks_if_the_first_one_died_after_it_had_written(
         await env.settle()
         await env.client.resolve(ids[1], go, "")
         process = Process(env)
-        freezer = Freezer(lambda call: call.method == "replace" and call.arguments[0].execution_id == ids[0])
-        process.store.after = freezer
+        gate = Gate(lambda call: call.method == "replace" and call.arguments[0].execution_id == ids[0])
+        process.store.after = gate
         await process.drive(ids[1])
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         await process.die(ids[1])
         env.clock.advance(timedelta(minutes=1))
         assert (await _results(env, ids))[1].startswith("b: ")

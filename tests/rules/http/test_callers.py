@@ -186,7 +186,7 @@ async def test_what_an_operator_does_is_logged_with_the_operator(caplog: pytest.
             body = '"yes"' if function == "resolve_deferred" else ""
             await app.call(function, ada, body, id=id, name="callers.answer")
     noted = [record for record in caplog.records if hasattr(record, "by")]
-    assert [(record.action, record.executionId) for record in noted] == [  # type: ignore[attr-defined]
+    assert [(record.action, record.execution_id) for record in noted] == [  # type: ignore[attr-defined]
         (action, id) for action in ("resolve_deferred", "interrupt", "resume", "terminate")
     ]
     assert all("\n" not in record.getMessage() for record in noted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +13,9 @@ from engine.ground.errors import NotEnded, UnknownExecution
 from engine.store.documents import Chunk
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.faults import purge
+from tests.support.gates import Gate
 from tests.support.mortal import Journal, assert_at_rest, everywhere, rest
+from tests.support.stored import purge
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
@@ -27,18 +27,14 @@ answer = Deferred("interrupt.answer", str)
 class Stage:
     """What the test lets activities do."""
 
-    begun: asyncio.Event
-    may_end: asyncio.Event
-    thread_may_end: threading.Event
+    working = Gate()
     cancelled: list[str]
-    loop: asyncio.AbstractEventLoop
 
     @classmethod
     def set(cls) -> None:
         journal.clear()
-        cls.begun, cls.may_end, cls.thread_may_end = asyncio.Event(), asyncio.Event(), threading.Event()
+        cls.working.close()
         cls.cancelled = []
-        cls.loop = asyncio.get_running_loop()
 
 
 @activity
@@ -49,9 +45,8 @@ async def do(what: str) -> str:
 
 @activity
 async def works() -> str:
-    Stage.begun.set()
     try:
-        await Stage.may_end.wait()
+        await Stage.working.passed()
     except asyncio.CancelledError:
         Stage.cancelled.append("works")
         raise
@@ -152,7 +147,7 @@ async def test_terminate_loads_nothing_and_stops_the_drive() -> None:
         Stage.set()
         id = (await env.start(acts)).execution_id
         driving = asyncio.create_task(env.drive(id))
-        await Stage.begun.wait()
+        await Stage.working.reached.wait()
         calls = len(env.store.calls)
         assert (await env.client.terminate(id)).outcome == "terminated"
         ended = await env.store.inner.read(id)
@@ -170,7 +165,7 @@ async def test_a_drive_elsewhere_hears_of_the_end_at_its_heartbeat() -> None:
         Stage.set()
         id = (await env.start(acts)).execution_id
         driving = asyncio.create_task(env.drive(id))
-        await Stage.begun.wait()
+        await Stage.working.reached.wait()
         await type(env.client)(env.store.inner, env.registry, env.settings, env.clock, None).terminate(id)
         ended = await env.store.inner.read(id)
         env.clock.advance(env.settings.heartbeat)

@@ -4,7 +4,6 @@ the execution ends."""
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -15,7 +14,8 @@ from engine.boundary.status import Status
 from engine.core.declarations import Workflow
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo
-from tests.support.faults import Freezer, Process, nth
+from tests.support.gates import Gate, nth
+from tests.support.processes import Process
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
@@ -27,16 +27,14 @@ class Stage:
     """What the activities of these tests share with them."""
 
     on_turn: Callable[[], Awaitable[None]] | None
-    inside: asyncio.Event
-    loop: asyncio.AbstractEventLoop
-    thread_open: threading.Event
+    working = Gate()
     cancelled: int
     runs: int
 
     @classmethod
     def reset(cls) -> None:
-        cls.on_turn, cls.inside, cls.thread_open = None, asyncio.Event(), threading.Event()
-        cls.loop, cls.cancelled, cls.runs = asyncio.get_running_loop(), 0, 0
+        cls.on_turn, cls.cancelled, cls.runs = None, 0, 0
+        cls.working.close()
 
 
 @activity
@@ -49,9 +47,8 @@ async def interrupts_turn() -> None:
 @activity
 async def interrupts_hangs() -> str:
     Stage.runs += 1
-    Stage.inside.set()
     try:
-        await asyncio.Event().wait()
+        await Stage.working.passed()
     except asyncio.CancelledError:
         Stage.cancelled += 1
         raise
@@ -61,8 +58,7 @@ async def interrupts_hangs() -> str:
 @activity
 def interrupts_blocks() -> str:
     Stage.runs += 1
-    Stage.loop.call_soon_threadsafe(Stage.inside.set)
-    Stage.thread_open.wait(20)
+    Stage.working.passed_in_thread()
     return "late"
 
 
@@ -212,14 +208,9 @@ async def test_an_interrupt_around_claim_and_completion(
     async with Environment([one]) as env:
         id = (await env.start(one)).execution_id
         driver = Process(env)
-        freezer = Freezer(nth(method))
-        setattr(driver.store, moment, freezer)
-        driving = await driver.drive(id)
-        await freezer.frozen.wait()
-        reply = await (driver if inside else Process(env)).client.interrupt(id)
-        assert reply.interrupted == (not (method == "commit" and moment == "after"))
-        freezer.thaw.set()
-        await driving
+        async with driver.stopped(id, moment, nth(method)):
+            reply = await (driver if inside else Process(env)).client.interrupt(id)
+            assert reply.interrupted == (not (method == "commit" and moment == "after"))
         _agrees(reply, await env.status(id))
         await check_history(env, id)
 
@@ -236,16 +227,16 @@ async def test_an_interrupt_around_a_suspension(one: Workflow[..., str], when: s
     async with Environment([one]) as env:
         id = (await env.start(one)).execution_id
         driver, outside = Process(env), Process(env)
-        freezer = Freezer(nth("commit"))
+        gate = Gate(nth("commit"))
         if when == "before start":
             assert (await outside.client.interrupt(id)).interrupted
         elif when != "parked":
-            setattr(driver.store, "before" if when == "before suspending" else "after", freezer)
+            setattr(driver.store, "before" if when == "before suspending" else "after", gate)
         driving = await driver.drive(id)
         if "suspending" in when:
-            await freezer.frozen.wait()
+            await gate.reached.wait()
             assert (await outside.client.interrupt(id)).interrupted
-            freezer.thaw.set()
+            gate.open()
         await driving
         if when == "parked":
             assert (await outside.client.interrupt(id)).interrupted
@@ -263,7 +254,7 @@ async def test_an_interrupt_cancels_a_running_async_activity() -> None:
     async with Environment([interrupts_async_activity]) as env:
         id = (await env.start(interrupts_async_activity)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await Stage.inside.wait()
+        await Stage.working.reached.wait()
         reply = await env.client.interrupt(id)
         await driving
         _agrees(reply, await env.status(id))
@@ -276,13 +267,13 @@ async def test_an_interrupt_does_not_wait_for_a_sync_activity() -> None:
     async with Environment([interrupts_sync_activity]) as env:
         id = (await env.start(interrupts_sync_activity)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await Stage.inside.wait()
+        await Stage.working.reached.wait()
         await env.client.interrupt(id)
         await driving
         status = await env.status(id)
         assert status.outcome == "interrupted"
         before = await env.store.inner.load(id)
-        Stage.thread_open.set()
+        Stage.working.open()
         await asyncio.get_running_loop().run_in_executor(env.worker._threads._pool, lambda: None)
         await env.settle()
         assert (await env.store.inner.load(id), await env.status(id)) == (before, status)

@@ -8,7 +8,7 @@ import pytest
 
 from engine import Channel, workflow
 from engine.testing import Call, Environment
-from tests.support.faults import Process
+from tests.support.processes import Process
 
 heartbeats_notes = Channel("heartbeats.notes", int)
 CALL = timedelta(milliseconds=50)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -16,7 +17,9 @@ from engine.store.wrapper import Hook
 from engine.testing import Call, Environment
 from engine.values.events import Event, StepResolved, Takeover
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, Freezer, Process, delete, image, nth, overwrite, until
+from tests.support.gates import nth
+from tests.support.processes import PAST_LEASE, Process
+from tests.support.stored import delete, image, overwrite
 
 MAX_CLAIMS = 5
 """What the settings of the tests say."""
@@ -220,11 +223,9 @@ async def test_the_count_is_set_back_before_the_next_step_starts() -> None:
         env.clock.advance(PAST_LEASE)
         process = Process(env)
         process.store.before = _completes(env, id, nth("replace", 1), "news")
-        freezer, driving = await _freeze(process, id, "after", nth("replace", 2))
-        assert ledger.ran == ["echo"]
-        assert (await _read(env, id)).claims == 1
-        freezer.thaw.set()
-        await driving
+        async with process.stopped(id, "after", nth("replace", 2)):
+            assert ledger.ran == ["echo"]
+            assert (await _read(env, id)).claims == 1
         assert (await env.status(id)).value() == ["a", "b", "c"]
 
 
@@ -260,31 +261,16 @@ def _completes(env: Environment, id: str, which: Callable[[Call], bool], value: 
     return hook
 
 
-async def _freeze(
-    process: Process, id: str, moment: str, which: Callable[[Call], bool]
-) -> tuple[Freezer, asyncio.Task[None]]:
-    """A driver that stands still around that call."""
-    freezer = Freezer(which)
-    setattr(process.store, moment, freezer)
-    driving = await process.drive(id)
-    await until(lambda: freezer.frozen.is_set() or driving.done())
-    assert freezer.frozen.is_set(), "it never came there"
-    return freezer, driving
-
-
 async def test_a_driver_that_wakes_after_quarantine_and_resume_finds_the_log_sealed() -> None:
     """L7: its append is refused, although the execution was let go in between by one that sealed nothing."""
     ledger.ran.clear()
     async with Environment([loading_three]) as env:
         id = (await env.start(loading_three)).execution_id
-        old, driving = await _freeze(Process(env), id, "before", nth("append", 1))
-        await _drive_until_it_rests(env, id, in_the_load)
-        await env.client.resume(id)
-        new, going_on = await _freeze(Process(env), id, "after", nth("append", 0))
-        old.thaw.set()
-        await driving
-        new.thaw.set()
-        await going_on
+        new = Process(env)
+        async with contextlib.AsyncExitStack() as going_on, Process(env).stopped(id, "before", nth("append", 1)):
+            await _drive_until_it_rests(env, id, in_the_load)
+            await env.client.resume(id)
+            await going_on.enter_async_context(new.stopped(id, "after", nth("append", 0)))
         assert (await env.status(id)).value() == ["a", "b", "c"]
         assert isinstance((await _events(env, id))[1], Takeover)
         assert ledger.ran == ["echo", "echo#2", "echo#2", "echo#3"]
@@ -296,10 +282,8 @@ async def test_what_a_driver_records_while_it_is_quarantined_is_kept() -> None:
     ledger.ran.clear()
     async with Environment([loading_three]) as env:
         id = (await env.start(loading_three)).execution_id
-        old, driving = await _freeze(Process(env), id, "before", nth("append", 1))
-        await _drive_until_it_rests(env, id, in_the_load)
-        old.thaw.set()
-        await driving
+        async with Process(env).stopped(id, "before", nth("append", 1)):
+            await _drive_until_it_rests(env, id, in_the_load)
         assert (await _read(env, id)).suspended
         await env.client.resume(id)
         await _drive(env, id, nowhere)
@@ -319,34 +303,31 @@ async def test_a_fault_before_the_seal_leaves_the_sealing_to_the_next_claim(gone
     ledger.ran.clear()
     async with Environment([loading_three]) as env:
         id = (await env.start(loading_three)).execution_id
-        old, driving = await _freeze(Process(env), id, "before", nth("append", 1))
-        [body] = [body for name, body, *_ in await image(env, id) if name == CHUNK]
-        env.clock.advance(PAST_LEASE)
-        if gone:
-            execution = await _read(env, id)
-            await env.store.inner.replace(execution.model_copy(update={"history_length": 1}))
-            await delete(env, id, CHUNK)
-        else:
-            await overwrite(env, id, CHUNK, '{"id": "history::00000000"}')
-        other = Process(env)
-        driven = await other.drive(id)
-        while not driven.done():
-            await asyncio.sleep(0)
-            env.clock.advance(PAST_LEASE / 1000)  # it pauses between its reads
-        suspended = await _read(env, id)
-        assert suspended.cause is not None
-        assert suspended.cause.type == cause
-        assert other.store.count("append") == 0
-        if gone:
-            await env.store.inner.append(Chunk.from_document(json.loads(body)))
-        else:
-            await overwrite(env, id, CHUNK, body)
-        await env.client.resume(id)
-        new, going_on = await _freeze(Process(env), id, "before", nth("append", 1))
-        old.thaw.set()
-        await driving
-        new.thaw.set()
-        await going_on
+        new = Process(env)
+        async with contextlib.AsyncExitStack() as going_on, Process(env).stopped(id, "before", nth("append", 1)):
+            [body] = [body for name, body, *_ in await image(env, id) if name == CHUNK]
+            env.clock.advance(PAST_LEASE)
+            if gone:
+                execution = await _read(env, id)
+                await env.store.inner.replace(execution.model_copy(update={"history_length": 1}))
+                await delete(env, id, CHUNK)
+            else:
+                await overwrite(env, id, CHUNK, '{"id": "history::00000000"}')
+            other = Process(env)
+            driven = await other.drive(id)
+            while not driven.done():
+                await asyncio.sleep(0)
+                env.clock.advance(PAST_LEASE / 1000)  # it pauses between its reads
+            suspended = await _read(env, id)
+            assert suspended.cause is not None
+            assert suspended.cause.type == cause
+            assert other.store.count("append") == 0
+            if gone:
+                await env.store.inner.append(Chunk.from_document(json.loads(body)))
+            else:
+                await overwrite(env, id, CHUNK, body)
+            await env.client.resume(id)
+            await going_on.enter_async_context(new.stopped(id, "before", nth("append", 1)))
         assert (await env.status(id)).value() == ["a", "b", "c"]
         assert isinstance((await _events(env, id))[1], Takeover)
         await check_history(env, id)

@@ -12,29 +12,21 @@ from engine import activity, workflow
 from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, SWEEPS_NEW_AFTER, Freezer, Process, SkewedClock, fed, image, nth
+from tests.support.gates import Gate, nth
+from tests.support.processes import PAST_LEASE, SWEEPS_NEW_AFTER, Process, SkewedClock, fed
+from tests.support.stored import image
 
 MINUTES = timedelta(minutes=1)
 
 
-class Door:
-    """Where the activity waits in its first run."""
-
-    runs = 0
-    inside: asyncio.Event
-    open: asyncio.Event
-
-    @classmethod
-    def shut(cls) -> None:
-        cls.runs, cls.inside, cls.open = 0, asyncio.Event(), asyncio.Event()
+working = Gate()
+"""Where the activity waits in its first run."""
 
 
 @activity
 async def ownership_slow() -> str:
-    Door.runs += 1
-    if Door.runs == 1:
-        Door.inside.set()
-        await Door.open.wait()
+    if not working.reached.is_set():
+        await working.passed()
         return "of the first"
     return "of the second"
 
@@ -79,14 +71,14 @@ async def test_one_batch_given_to_two_workers_200_times() -> None:
 async def test_a_driver_whose_clock_is_wrong_ends_its_execution(skew: timedelta) -> None:
     """L7: alone, five minutes behind or ahead: through claim, heartbeats and completion, beside a right sweeper that
     runs all the time. Behind, its lease looks expired to the other, which takes over; no step is recorded twice."""
-    Door.shut()
+    working.close()
     async with Environment([ownership_slowly]) as env:
         id = (await env.start(ownership_slowly)).execution_id
         wrong, right = Process(env, SkewedClock(env.clock, skew)), Process(env)
         driving = await wrong.drive(id)
-        await Door.inside.wait()
+        await working.reached.wait()
         await right.worker.sweep()
-        Door.open.set()
+        working.open()
         await driving
         expected = "of the second" if skew < timedelta(0) else "of the first"
         assert (await env.status(id)).value() == [expected, "b"]
@@ -102,11 +94,9 @@ async def test_an_execution_goes_back_and_forth_between_wrong_clocks(skew: timed
         clocks = [SkewedClock(env.clock, skew), env.clock]
         for turn in range(4):  # fewer than would quarantine it
             process = Process(env, clocks[turn % 2])  # type: ignore[arg-type]
-            process.store.before = freezer = Freezer(nth("commit"))
+            process.store.before = gate = Gate(nth("commit"))
             driving = await process.drive(id)
-            freezing = asyncio.ensure_future(freezer.frozen.wait())
-            await asyncio.wait([driving, freezing], return_when=asyncio.FIRST_COMPLETED)
-            freezing.cancel()
+            await gate.reached_by(driving)
             await process.die(id)
             env.clock.advance(PAST_LEASE + 5 * MINUTES)
         status = await env.finish(id)
@@ -124,11 +114,11 @@ async def test_two_sweepers_on_one_snapshot() -> None:
         ids = [(await env.start(ownership_steps)).execution_id for _ in range(40)]
         env.clock.advance(SWEEPS_NEW_AFTER)
         first, second = Process(env), Process(env)
-        first.store.after = snapshot = Freezer(nth("due"))
+        first.store.after = snapshot = Gate(nth("due"))
         sweeping = asyncio.ensure_future(first.worker.sweep())
-        await snapshot.frozen.wait()
+        await snapshot.reached.wait()
         await second.worker.sweep()
-        snapshot.thaw.set()
+        snapshot.open()
         assert await sweeping == 40
         assert sorted(ledger.ran) == ["echo"] * 40 + ["echo#2"] * 40
         for id in ids:
@@ -166,9 +156,9 @@ async def test_a_process_that_dies_with_many_executions_strands_none() -> None:
     async with Environment([ownership_steps]) as env:
         ids = [(await env.start(ownership_steps)).execution_id for _ in range(40)]
         process = Process(env)
-        process.store.before = freezer = Freezer(lambda call: call.number == 100)
+        process.store.before = gate = Gate(lambda call: call.number == 100)
         driving = asyncio.ensure_future(process.worker.drive_changes(await fed(env, *ids)))
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         for id in ids:
             await process.die(id)
         driving.cancel()
@@ -183,12 +173,12 @@ async def test_a_process_that_dies_with_many_executions_strands_none() -> None:
 
 async def test_a_live_lease_keeps_everyone_else_away() -> None:
     """Sweeps, batches and calls by hand of other processes write nothing while the heartbeats come."""
-    Door.shut()
+    working.close()
     async with Environment([ownership_slowly]) as env:
         id = (await env.start(ownership_slowly)).execution_id
         owner = Process(env)
         driving = await owner.drive(id)
-        await Door.inside.wait()
+        await working.reached.wait()
         for _ in range(6):
             before = await image(env, id)
             stranger = Process(env)
@@ -196,10 +186,10 @@ async def test_a_live_lease_keeps_everyone_else_away() -> None:
             await stranger.worker.drive_changes(await fed(env, id))
             await (await stranger.drive(id))
             assert await image(env, id) == before
-            owner.store.after = beat = Freezer(lambda call: call.method == "replace")
+            owner.store.after = beat = Gate(lambda call: call.method == "replace")
             env.clock.advance(timedelta(seconds=10))
-            await beat.frozen.wait()
-            beat.thaw.set()
-        Door.open.set()
+            await beat.reached.wait()
+            beat.open()
+        working.open()
         await driving
         assert (await env.status(id)).value() == ["of the first", "b"]

@@ -14,7 +14,9 @@ from engine.ground.errors import Unavailable
 from engine.store.documents import Execution
 from engine.testing import Call, Environment, WatchedStore
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, Freezer, ImpatientClock, Process, image, nth, until
+from tests.support.gates import Gate, nth
+from tests.support.processes import PAST_LEASE, ImpatientClock, Process, until
+from tests.support.stored import image
 
 pytestmark = pytest.mark.usefixtures("every_store")
 
@@ -26,21 +28,20 @@ BEAT = timedelta(seconds=10)
 class Stage:
     """What the activities of these tests share with them."""
 
-    inside: asyncio.Event
-    open: asyncio.Event
+    working = Gate()
     started: int
     fails: bool
 
     @classmethod
     def reset(cls) -> None:
-        cls.inside, cls.open, cls.started, cls.fails = asyncio.Event(), asyncio.Event(), 0, True
+        cls.working.close()
+        cls.started, cls.fails = 0, True
 
 
 @activity
 async def races_slow() -> str:
     Stage.started += 1
-    Stage.inside.set()
-    await Stage.open.wait()
+    await Stage.working.passed()
     return "slow"
 
 
@@ -93,22 +94,22 @@ async def test_news_around_a_heartbeat_is_taken_in_and_the_lease_still_extended(
     async with Environment([races_both]) as env:
         id = (await env.start(races_both)).execution_id
         driver, outside = Process(env), Process(env)
-        freezer = Freezer(nth("replace", 1))
-        setattr(driver.store, moment, freezer)
+        gate = Gate(nth("replace", 1))
+        setattr(driver.store, moment, gate)
         driving = await driver.drive(id)
-        await Stage.inside.wait()
+        await Stage.working.reached.wait()
         env.clock.advance(BEAT)
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         if kind == "value":
             await outside.client.resolve(id, races_a, "a")
         else:
             await outside.client.interrupt(id)
-        freezer.thaw.set()
+        gate.open()
         if kind == "value":
             await until(lambda: driver.store.count("replace") == 2 + (moment == "before") and bool(env.clock._waiting))
             lease = (await env.store.inner.read(id)).lease_expires_at
             assert lease == env.clock.now() + env.settings.lease
-            Stage.open.set()
+            Stage.working.open()
         elif moment == "after":
             await until(lambda: bool(env.clock._waiting))
             env.clock.advance(BEAT)
@@ -149,12 +150,8 @@ async def test_a_conflict_followed_by_old_reads_loses_nothing(lag: int, told: bo
         env.clock = ImpatientClock()
         id = (await env.start(races_waits)).execution_id
         driver = Process(env, store=OldReads(env.store.inner, lag))
-        driver.store.before = freezer = Freezer(nth("commit"))
-        driving = await driver.drive(id)
-        await freezer.frozen.wait()
-        await (driver if told else Process(env)).client.resolve(id, races_a, "a")
-        freezer.thaw.set()
-        await driving
+        async with driver.stopped(id, "before", nth("commit")):
+            await (driver if told else Process(env)).client.resolve(id, races_a, "a")
         assert (await env.status(id)).value() == "a"
         assert (await env.store.inner.read(id)).wake == 1
 
@@ -166,7 +163,7 @@ async def test_steps_that_wait_for_their_turn_and_are_given_up_hold_nothing_up()
     async with Environment([races_queues]) as env:
         id = (await env.start(races_queues)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await Stage.inside.wait()
+        await Stage.working.reached.wait()
         await env.resolve(id, races_a, "a")
         async with asyncio.timeout(20):
             await driving
@@ -183,11 +180,11 @@ async def test_resume_racing_a_driver_changes_nothing_of_its_run() -> None:
     async with Environment([races_both]) as env:
         id = (await env.start(races_both)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await Stage.inside.wait()
+        await Stage.working.reached.wait()
         before = await image(env, id)
         await Process(env).client.resume(id)
         assert await image(env, id) == before
-        Stage.open.set()
+        Stage.working.open()
         await env.resolve(id, races_a, "a")
         await driving
         with pytest.raises(AlreadyEnded):
@@ -206,13 +203,8 @@ async def test_resume_at_any_moment_of_a_second_failure(method: str, moment: str
         assert (await env.store.inner.read(id)).cause is not None
         await env.client.resume(id)
         driver = Process(env)
-        freezer = Freezer(nth(method))
-        setattr(driver.store, moment, freezer)
-        driving = await driver.drive(id)
-        await freezer.frozen.wait()
-        await Process(env).client.resume(id)
-        freezer.thaw.set()
-        await driving
+        async with driver.stopped(id, moment, nth(method)):
+            await Process(env).client.resume(id)
         await env.worker.sweep()
         execution = await env.store.inner.read(id)
         assert execution.cause is not None
@@ -248,13 +240,8 @@ async def test_an_interrupt_around_the_suspension_with_a_cause_ends_it(one: Work
     async with Environment([one]) as env:
         id = (await env.start(one)).execution_id
         driver = Process(env)
-        freezer = Freezer(nth("commit"))
-        setattr(driver.store, moment, freezer)
-        driving = await driver.drive(id)
-        await freezer.frozen.wait()
-        await Process(env).client.interrupt(id)
-        freezer.thaw.set()
-        await driving
+        async with driver.stopped(id, moment, nth("commit")):
+            await Process(env).client.interrupt(id)
         await env.worker.sweep()
         assert (await env.status(id)).outcome == "interrupted"
 
@@ -268,19 +255,14 @@ async def test_terminate_at_any_moment_ends_it_for_good(method: str, moment: str
     async with Environment([races_steps]) as env:
         id = (await env.start(races_steps)).execution_id
         driver = Process(env)
-        freezer = Freezer(nth(method))
-        setattr(driver.store, moment, freezer)
-        driving = await driver.drive(id)
-        await freezer.frozen.wait()
-        late = (method, moment) == ("commit", "after")
-        if late:
-            with pytest.raises(AlreadyEnded):
+        async with driver.stopped(id, moment, nth(method)):
+            late = (method, moment) == ("commit", "after")
+            if late:
+                with pytest.raises(AlreadyEnded):
+                    await driver.client.terminate(id)
+            else:
                 await driver.client.terminate(id)
-        else:
-            await driver.client.terminate(id)
-        ended = await env.store.inner.read(id)
-        freezer.thaw.set()
-        await driving
+            ended = await env.store.inner.read(id)
         assert await env.store.inner.read(id) == ended
         assert ended.outcome == ("completed" if late else "terminated")
         env.clock.advance(PAST_LEASE)
@@ -296,11 +278,11 @@ async def test_a_drive_that_drains_at_rest_suspends() -> None:
     """A batch's budget ends while the suspend write is under way: nothing is released that waits for the outside."""
     async with Environment([races_waits]) as env:
         id = (await env.start(races_waits)).execution_id
-        env.store.before = freezer = Freezer(nth("commit"))
+        env.store.before = gate = Gate(nth("commit"))
         driving = env.worker.start(await env.store.inner.read(id))
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         env.worker._drives[id][0].drain()
-        freezer.thaw.set()
+        gate.open()
         await driving
         execution = await env.store.inner.read(id)
         assert (execution.suspended, execution.due_at, execution.worker) == (True, None, None)

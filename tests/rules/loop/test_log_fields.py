@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import logging
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +44,21 @@ async def fields_keyed(text: str) -> None:
     await asyncio.gather(fields_async(text), fields_sync(text))
     await fields_wait
     workflow.logger.info("last %s", text, extra={"color": "red"})
+
+
+@workflow
+async def fields_broken() -> None:
+    await fields_breaks()
+
+
+@activity
+async def fields_breaks() -> None:
+    raise ConnectionError("away")
+
+
+@workflow
+async def fields_stuck() -> None:
+    await asyncio.get_running_loop().create_future()
 
 
 def of(records: list[logging.LogRecord], message: str) -> list[dict[str, Any]]:
@@ -84,6 +101,33 @@ async def test_a_key_of_the_caller_s_own_is_not_known(caplog: pytest.LogCaptureF
     async with Environment([fields_keyed]) as env:
         await env.drive(await env.start(fields_keyed, "x", key="my own"))
     assert all("key" not in fields for fields in of(caplog.records, "workflow x") + of(caplog.records, "sync x"))
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"), [(fields_broken, "failed: ConnectionError"), (fields_stuck, "suspended: ")]
+)
+async def test_what_the_engine_says_of_an_execution_carries_it(
+    broken: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P6: its own lines have the same fields as those of the workflow's code."""
+    async with Environment([fields_broken, fields_stuck]) as env:
+        id = (await env.start(broken)).execution_id
+        await env.drive(id)
+    (line,) = (record for record in caplog.records if said in record.getMessage())
+    assert of([line], line.getMessage()) == [{"execution_id": id, "workflow": broken.name}]
+
+
+def test_no_line_names_an_execution_without_its_fields() -> None:
+    """P6: read from the source, wherever the engine logs."""
+    root, lines = Path(__file__).parents[3], 0
+    for path in sorted((root / "engine").rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not isinstance(call, ast.Call) or not ast.unparse(call.func).startswith("_log."):
+                continue
+            if "execution %s" in "".join(ast.unparse(argument) for argument in call.args):
+                lines += 1
+                assert "extra" in {keyword.arg for keyword in call.keywords}, f"{path}:{call.lineno}"
+    assert lines > 10
 
 
 def test_the_local_host_shows_the_short_id() -> None:

@@ -12,7 +12,7 @@ from engine.ground.errors import StoreError, Unavailable
 from engine.testing import Call, Environment, WatchedStore
 from engine.values.events import StepResolved
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, Process
+from tests.support.processes import PAST_LEASE, Process
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")

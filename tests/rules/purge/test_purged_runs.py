@@ -10,7 +10,8 @@ from engine import Deferred, Workflow, activity, workflow
 from engine.store.base import Filter
 from engine.store.documents import Chunk, of_run
 from engine.testing import Environment, export, replay
-from tests.support.faults import PAST_LEASE, Freezer, Process, nth
+from tests.support.gates import Gate, nth
+from tests.support.processes import PAST_LEASE, Process
 
 RUN = contextvars.ContextVar("RUN", default="")
 """Which run's driver an activity works for."""
@@ -98,15 +99,15 @@ async def test_a_late_chunk_of_a_purged_run_is_no_part_of_the_next(late_at: int,
     async with Environment([purged_steps]) as env:
         id = (await env.start(purged_steps)).execution_id
         old, fresh = Process(env), Process(env)
-        old.store.before = late = Freezer(nth("append", late_at))
+        old.store.before = late = Gate(nth("append", late_at))
         RUN.set("old")
         late_driving = await old.drive(id)
-        await late.frozen.wait()
+        await late.reached.wait()
         await env.client.terminate(id)
         await env.client.purge(id)
 
         async def arrive() -> None:
-            late.thaw.set()
+            late.open()
             await late_driving
             assert old.store.count("append") > late_at
 
@@ -115,12 +116,12 @@ async def test_a_late_chunk_of_a_purged_run_is_no_part_of_the_next(late_at: int,
             await arrive()
             assert (await env.start(purged_steps)).execution_id == id
         else:
-            fresh.store.before = writing = Freezer(nth("append", again_at))
+            fresh.store.before = writing = Gate(nth("append", again_at))
             assert (await env.start(purged_steps)).execution_id == id
             driving = await fresh.drive(id)
-            await writing.frozen.wait()
+            await writing.reached.wait()
             await arrive()
-            writing.thaw.set()
+            writing.open()
             await driving
         for _ in range(3 * STEPS):
             await env.worker.sweep()

@@ -15,7 +15,9 @@ from engine.boundary.answers import Request
 from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.faults import Process, nth, purge
+from tests.support.gates import nth
+from tests.support.processes import Process
+from tests.support.stored import purge
 
 approval = Deferred("reopening.approval", str)
 

@@ -17,7 +17,7 @@ from engine.store.base import MAX_DISCARD, Loaded
 from engine.store.wrapper import Call
 from engine.testing import Environment, export, replay, survives
 from engine.testing.environment import TEST_SETTINGS
-from tests.support.faults import ImpatientClock, Process
+from tests.support.processes import ImpatientClock, Process
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")

@@ -12,7 +12,8 @@ from engine.boundary.status import Status
 from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, ledger
-from tests.support.faults import Process, image, purge
+from tests.support.processes import Process
+from tests.support.stored import image, purge
 
 pytestmark = pytest.mark.usefixtures("every_store")
 

@@ -13,18 +13,9 @@ from engine.store.base import Filter
 from engine.store.documents import Execution
 from engine.testing import Environment
 from tests.support.crashes import echo, ledger
-from tests.support.faults import (
-    PAST_LEASE,
-    Freezer,
-    ImpatientClock,
-    Process,
-    delete,
-    fed,
-    image,
-    nth,
-    store_of,
-    unanswered,
-)
+from tests.support.gates import Gate, nth
+from tests.support.processes import PAST_LEASE, ImpatientClock, Process, fed, unanswered
+from tests.support.stored import delete, image, store_of
 
 missing_answer = Deferred("missing.answer", str)
 LARGE = "x" * 5_000
@@ -130,11 +121,11 @@ async def test_an_exec_document_deleted_under_a_driver_ends_its_drive(
     """L6: gone before the claim, or before the suspension: it stops, reports no error, and leaves nothing behind."""
     async with Environment([missing_waits]) as env:
         id = (await env.start(missing_waits, "small")).execution_id
-        env.store.before = freezer = Freezer(nth(method))
+        env.store.before = gate = Gate(nth(method))
         driving = env.worker.start(await env.store.inner.read(id))
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         await delete(env, id, "exec")
-        freezer.thaw.set()
+        gate.open()
         with caplog.at_level(logging.ERROR, "engine"):
             await driving
         assert await image(env, id) == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import linecache
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from engine.ground.errors import Refused, Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, Process, unanswered
+from tests.support.processes import PAST_LEASE, Process, unanswered
 
 quarantine_answer = Deferred("quarantine.answer", str)
 quarantine_notes = Channel("quarantine.notes", str)
@@ -258,3 +260,50 @@ async def test_what_the_store_refuses_is_counted() -> None:
         cause = (await env.store.inner.read(id)).cause
         assert cause is not None
         assert cause.type == "Quarantined"
+
+
+@workflow
+async def quarantine_dies_in_its_code() -> str:
+    value = await quarantine_answer  # where it was at work
+    driving = Bomb.process.worker.running(Bomb.execution)
+    assert driving is not None
+    driving.cancel()
+    return value
+
+
+@workflow
+async def quarantine_dies_at_once() -> None:
+    driving = Bomb.process.worker.running(Bomb.execution)
+    assert driving is not None
+    driving.cancel()
+    await quarantine_answer
+
+
+HERE = "tests/rules/suspension/test_quarantine.py"
+
+
+@pytest.mark.parametrize(
+    ("one", "line", "where"),
+    [
+        (quarantine_second, 'await quarantine_bomb("b")]', "quarantine_second, in activity quarantine_bomb#2"),
+        (quarantine_dies_in_its_code, "# where it was at work", "quarantine_dies_in_its_code, after deferred"),
+        (quarantine_dies_at_once, None, "quarantine_dies_at_once. "),
+    ],
+    ids=["an activity", "the code after a value", "the code at its beginning"],
+)
+async def test_the_quarantine_names_the_line(one: Any, line: str | None, where: str) -> None:
+    """M6: of the workflow that was at work when its last driver died: in a step, after one, or before all."""
+    Bomb.arm(b=1_000)
+    async with Environment([one]) as env:
+        id = (await env.start(one)).execution_id
+        Bomb.process, Bomb.execution = Process(env), id
+        if one is quarantine_dies_in_its_code:
+            await env.resolve(id, quarantine_answer, "x")
+        await _sweep_until_it_rests(env, id)
+        status = await env.status(id)
+        assert status.cause is not None
+        lines = linecache.getlines(__file__)
+        number = next(n for n, text in enumerate(lines, 1) if (line or f"async def {one.name}(") in text)
+        number -= 1 if line is None else 0  # a function begins at its decorator
+        assert f"The workflow was at work at {HERE}:{number} in {where}" in status.cause.message
+        assert (await env.store.inner.read(id)).at_work is None

@@ -11,8 +11,9 @@ import pytest
 from engine import AlreadyEnded, Failure, Outcome, Workflow, activity, compensate, finalizer, workflow
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.faults import until
+from tests.support.gates import Gate
 from tests.support.mortal import Journal, assert_replays, everywhere
+from tests.support.processes import until
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
@@ -24,14 +25,14 @@ LEASE = timedelta(seconds=36)
 class Stage:
     """What the test lets activities do."""
 
-    begun: asyncio.Event
-    ends: asyncio.Event
+    working = Gate()
     is_mended: bool
 
     @classmethod
     def set(cls) -> None:
         journal.clear()
-        cls.begun, cls.ends, cls.is_mended = asyncio.Event(), asyncio.Event(), False
+        cls.working.close()
+        cls.is_mended = False
 
 
 @activity
@@ -42,8 +43,7 @@ async def do(what: str) -> str:
 
 @activity
 async def works() -> str:
-    Stage.begun.set()
-    await asyncio.Event().wait()
+    await Stage.working.passed()
     return "never"
 
 
@@ -67,8 +67,7 @@ async def is_given_up() -> str:
 
 @activity
 async def lasts() -> str:
-    Stage.begun.set()
-    await Stage.ends.wait()
+    await Stage.working.passed()
     return "lasted"
 
 
@@ -203,7 +202,7 @@ async def test_an_interrupt_of_what_is_about_to_suspend_cleans_up_to_the_end() -
         id = await env.start(needs_mending_beside)
         failed = appended(env, "held")
         driving = asyncio.create_task(env.drive(id))
-        await Stage.begun.wait()
+        await Stage.working.reached.wait()
         await failed.wait()
         await env.client.interrupt(id)
         await driving
@@ -244,7 +243,7 @@ async def test_a_failed_step_that_is_given_up_suspends_nothing() -> None:
         id = await env.start(gives_up_on_the_broken)
         failed = appended(env, "held")
         driving = asyncio.create_task(env.drive(id))
-        await Stage.begun.wait()
+        await Stage.working.reached.wait()
         await failed.wait()
         env.clock.advance(timedelta(hours=1))
         await driving
@@ -260,7 +259,7 @@ async def test_of_two_failed_steps_the_one_that_is_still_waited_for_is_the_cause
         await until(lambda: sum(c.method == "append" and "held" in str(c.arguments) for c in env.store.calls) > 0)
         env.clock.advance(timedelta(seconds=61))
         await until(lambda: any(c.method == "append" and "timer" in str(c.arguments) for c in env.store.calls))
-        Stage.ends.set()
+        Stage.working.open()
         execution = await driving
         assert execution.suspended
         assert execution.cause is not None

@@ -16,7 +16,8 @@ from engine.ground.errors import Unreadable
 from engine.store.base import Filter
 from engine.testing import Environment
 from tests.support.crashes import echo, ledger
-from tests.support.faults import fed, overwrite, store_of
+from tests.support.processes import fed
+from tests.support.stored import overwrite, store_of
 
 answer = Deferred("unreadable.answer", str)
 other_answer = Deferred("unreadable.other", str)

@@ -22,7 +22,7 @@ from engine.store.base import Filter
 from engine.store.sqlite.store import SqliteStore
 from engine.testing import Environment
 from tests.deploy.infra.code import ROOT
-from tests.support.faults import fed
+from tests.support.processes import fed
 from tests.support.telemetry import Recorded, record
 
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

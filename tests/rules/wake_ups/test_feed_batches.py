@@ -20,18 +20,9 @@ from engine.store.documents import SCHEMA, Document
 from engine.store.sqlite.store import SqliteStore
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import (
-    PAST_LEASE,
-    SWEEPS_NEW_AFTER,
-    Freezer,
-    Process,
-    as_fed,
-    fed,
-    image,
-    nth,
-    overwrite,
-    store_of,
-)
+from tests.support.gates import nth
+from tests.support.processes import PAST_LEASE, SWEEPS_NEW_AFTER, Process, as_fed, fed
+from tests.support.stored import image, overwrite, store_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -337,19 +328,15 @@ async def test_a_childs_end_may_come_before_its_parent_knows_that_it_began() -> 
     async with Environment([batches_parent, batches_child]) as env:
         parent = (await env.start(batches_parent)).execution_id
         old = Process(env)
-        old.store.after = freezer = Freezer(nth("create", 1))
-        driving = await old.drive(parent)
-        await freezer.frozen.wait()
-        other = Process(env)
-        children = (await env.store.inner.list(Filter(workflow="batches_child"), 10)).executions
-        await other.worker.drive_changes([as_fed(child) for child in children])
-        children = (await env.store.inner.list(Filter(workflow="batches_child"), 10)).executions
-        assert children
-        assert all(child.is_complete for child in children)
-        await other.worker.drive_changes(await fed(env, parent))
-        assert not (await env.status(parent)).is_complete
-        freezer.thaw.set()
-        await driving
+        async with old.stopped(parent, "after", nth("create", 1)):
+            other = Process(env)
+            children = (await env.store.inner.list(Filter(workflow="batches_child"), 10)).executions
+            await other.worker.drive_changes([as_fed(child) for child in children])
+            children = (await env.store.inner.list(Filter(workflow="batches_child"), 10)).executions
+            assert children
+            assert all(child.is_complete for child in children)
+            await other.worker.drive_changes(await fed(env, parent))
+            assert not (await env.status(parent)).is_complete
         await env.finish(parent)
         assert (await env.status(parent)).value() == ["first", "a", "b"]
         assert sorted(ledger.ran) == ["echo"] * 3

@@ -17,30 +17,21 @@ from engine.store.documents import Execution
 from engine.testing import Call, Environment
 from engine.values.events import StepResolved
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import SWEEPS_NEW_AFTER, ImpatientClock, Process, StaleStore, store_of
+from tests.support.gates import Gate
+from tests.support.processes import SWEEPS_NEW_AFTER, ImpatientClock, Process, StaleStore
+from tests.support.stored import store_of
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
 
 wakeups_a = Deferred("wakeups.a", str)
 wakeups_values = Channel("wakeups.values", str)
-
-
-class Door:
-    """An activity's door."""
-
-    inside: asyncio.Event
-    open: asyncio.Event
-
-    @classmethod
-    def shut(cls) -> None:
-        cls.inside, cls.open = asyncio.Event(), asyncio.Event()
+gate = Gate()
 
 
 @activity
 async def wakeups_slow() -> str:
-    Door.inside.set()
-    await Door.open.wait()
+    await gate.passed()
     return "slow"
 
 
@@ -168,7 +159,7 @@ async def test_forty_executions_with_values_of_a_mebibyte() -> None:
 async def test_news_that_comes_while_an_activity_runs_is_kept(inside: bool) -> None:
     """A3: sent at once after the start, and while an earlier activity is in flight."""
     for early in (True, False):
-        Door.shut()
+        gate.close()
         async with Environment([wakeups_slow_first]) as env:
             id = (await env.start(wakeups_slow_first)).execution_id
             outside = Process(env)
@@ -176,10 +167,10 @@ async def test_news_that_comes_while_an_activity_runs_is_kept(inside: bool) -> N
             if early:
                 await client.resolve(id, wakeups_a, " news")
             driving = env.worker.start(await env.store.inner.read(id))
-            await Door.inside.wait()
+            await gate.reached.wait()
             if not early:
                 await client.resolve(id, wakeups_a, " news")
-            Door.open.set()
+            gate.open()
             await driving
             assert (await env.status(id)).value() == "slow news"
 
@@ -201,18 +192,18 @@ async def wakeups_race() -> str:
 async def test_news_wins_a_race_while_the_other_branch_runs(seconds: int) -> None:
     """A8: the branch goes on at once if the news is told in this process, else within a heartbeat; never only when
     the activity ends, whose late result is ignored."""
-    Door.shut()
+    gate.close()
     async with Environment([wakeups_race]) as env:
         id = (await env.start(wakeups_race)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await Door.inside.wait()
+        await gate.reached.wait()
         client = Process(env).client if seconds else env.client
         await client.resolve(id, wakeups_a, "x")
         env.clock.advance(timedelta(seconds=seconds))
         await driving
         assert (await env.status(id)).value() == "quick!"
         before = await env.store.inner.load(id)
-        Door.open.set()
+        gate.open()
         await asyncio.sleep(0)
         assert await env.store.inner.load(id) == before
 

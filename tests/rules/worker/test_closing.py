@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import threading
 from datetime import timedelta
 
 import pytest
@@ -13,7 +12,8 @@ from engine import Deferred, Retry, activity, workflow
 from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, Freezer, Process, nth
+from tests.support.gates import Gate, nth
+from tests.support.processes import PAST_LEASE, Process
 
 AT_ONCE = timedelta(0)
 RETRY = Retry(max_attempts=2, first_delay=timedelta(seconds=1), jitter=False)
@@ -25,33 +25,26 @@ class Door:
     """What the activities of these tests wait at, in their first run."""
 
     attempts: list[int]
-    inside: asyncio.Event
-    open: asyncio.Event
-    thread_open: threading.Event
+    gate = Gate()
     caught: list[str]
 
     @classmethod
     def shut(cls) -> None:
         cls.attempts, cls.caught = [], []
-        cls.inside, cls.open, cls.thread_open = asyncio.Event(), asyncio.Event(), threading.Event()
+        cls.gate.close()
 
 
 @activity(retry=RETRY)
 async def closing_async() -> str:
     Door.attempts.append(activity.info().attempt)
-    Door.inside.set()
-    await Door.open.wait()
+    await Door.gate.passed()
     return "done"
-
-
-_host_loop: list[asyncio.AbstractEventLoop] = []
 
 
 @activity(retry=RETRY)
 def closing_sync() -> str:
     Door.attempts.append(activity.info().attempt)
-    _host_loop[0].call_soon_threadsafe(Door.inside.set)
-    Door.thread_open.wait(20)
+    Door.gate.passed_in_thread()
     return "done"
 
 
@@ -99,19 +92,17 @@ async def test_an_activity_that_is_cut_off_is_no_failure(one: object) -> None:
     """M1: no failed attempt, no user `except` of a living run, the lease released; another worker runs it at once."""
     assert one in (closing_uses_async, closing_uses_sync)
     Door.shut()
-    _host_loop[:] = [asyncio.get_running_loop()]
     async with Environment([closing_uses_async, closing_uses_sync]) as env:
         id = (await env.start(one)).execution_id
         first = Process(env)
         driving = await first.drive(id)
-        await Door.inside.wait()
+        await Door.gate.reached.wait()
         await first.worker.close(AT_ONCE)
         await driving
         let_go = await env.store.inner.read(id)
         assert (let_go.worker, let_go.suspended, let_go.claims, let_go.cause) == (None, False, 0, None)
         assert (await env.store.inner.load(id)).chunks == []
-        Door.open.set()
-        Door.thread_open.set()
+        Door.gate.open()
         assert (await env.drive(id)).value() == "done"
         assert Door.attempts == [1, 1], "the cut attempt was counted"
         assert [caught for caught in Door.caught if "GeneratorExit" not in caught] == []
@@ -125,10 +116,10 @@ async def test_an_activity_that_ends_within_the_grace_is_recorded_and_nothing_af
         id = (await env.start(closing_then_echo)).execution_id
         first = Process(env)
         driving = await first.drive(id)
-        await Door.inside.wait()
+        await Door.gate.reached.wait()
         closing = asyncio.ensure_future(first.worker.close(timedelta(seconds=20)))
         await asyncio.sleep(0)
-        Door.open.set()
+        Door.gate.open()
         await closing
         assert driving.done()
         assert ledger.ran == []
@@ -150,13 +141,13 @@ async def test_a_worker_that_closes_during_a_claim_starts_nothing(moment: str) -
     async with Environment([closing_one_plain]) as env:
         id = (await env.start(closing_one_plain)).execution_id
         first = Process(env)
-        freezer = Freezer(nth("replace"))
-        setattr(first.store, moment, freezer)
+        gate = Gate(nth("replace"))
+        setattr(first.store, moment, gate)
         driving = await first.drive(id)
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         closing = asyncio.ensure_future(first.worker.close(AT_ONCE))
         await asyncio.sleep(0)
-        freezer.thaw.set()
+        gate.open()
         await closing
         assert driving.done(), "it was not waited for: its store would be closed under it"
         assert ledger.ran == []
@@ -177,7 +168,7 @@ async def test_a_closed_worker_claims_no_more() -> None:
         )
         first = Process(env)
         drives = [await first.drive(busy), await first.drive(waiting)]
-        await Door.inside.wait()
+        await Door.gate.reached.wait()
         await first.worker.close(AT_ONCE)
         await asyncio.gather(*drives)
         env.clock.advance(PAST_LEASE)
@@ -206,9 +197,9 @@ async def test_a_drive_that_hangs_in_the_store_does_not_hold_up_the_end_for_ever
     async with Environment([closing_steps]) as env:
         id = (await env.start(closing_steps)).execution_id
         first = Process(env)
-        first.store.before = freezer = Freezer(nth("append"))
+        first.store.before = gate = Gate(nth("append"))
         driving = await first.drive(id)
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         waited: list[float] = []
         wait = asyncio.wait
 
@@ -233,12 +224,12 @@ async def test_an_old_host_drains_while_a_new_one_sweeps() -> None:
         old, new = Process(env), Process(env)
         env.clock.advance(PAST_LEASE)
         sweeping = asyncio.ensure_future(old.worker.sweep())
-        freezer = Freezer(lambda call: call.method == "append" and call.of_method == 7)
-        old.store.before = freezer
-        await freezer.frozen.wait()
+        gate = Gate(lambda call: call.method == "append" and call.of_method == 7)
+        old.store.before = gate
+        await gate.reached.wait()
         closing = asyncio.ensure_future(old.worker.close(timedelta(seconds=20)))
         await new.worker.sweep()
-        freezer.thaw.set()
+        gate.open()
         await asyncio.gather(closing, sweeping)
         env.clock.advance(timedelta(seconds=10))
         await new.worker.sweep()

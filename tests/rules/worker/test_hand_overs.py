@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import threading
 from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any
@@ -21,7 +20,8 @@ from engine.ground.settings import Settings
 from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import PAST_LEASE, SWEEPS_NEW_AFTER, Freezer, Process, as_fed, fed, nth, unanswered, until
+from tests.support.gates import Gate, nth
+from tests.support.processes import PAST_LEASE, SWEEPS_NEW_AFTER, Process, as_fed, fed, unanswered, until
 
 BUDGETS = dataclasses.replace(
     TEST_SETTINGS,
@@ -35,31 +35,28 @@ PATIENCE = 20
 """Seconds after which a test that hangs fails; nothing else depends on it."""
 
 handed_answer = Deferred("handed.answer", str)
+working = Gate()
+begun: list[str] = []
+"""Which activities have begun."""
 
 
-class Gate:
-    """The door of the activities, closed until a test opens it."""
-
-    begun: list[str]
-    open: asyncio.Event
-    thread_open: threading.Event
-
-    @classmethod
-    def close(cls) -> None:
-        cls.begun, cls.open, cls.thread_open = [], asyncio.Event(), threading.Event()
+@pytest.fixture(autouse=True)
+async def _nothing_has_begun() -> None:
+    begun.clear()
+    working.close()
 
 
 @activity
 async def handed_long(name: str) -> str:
-    Gate.begun.append(name)
-    await Gate.open.wait()
+    begun.append(name)
+    await working.passed()
     return name
 
 
 @activity
 def handed_in_thread(name: str) -> str:
-    Gate.begun.append(name)
-    Gate.thread_open.wait(PATIENCE)
+    begun.append(name)
+    working.passed_in_thread()
     return name
 
 
@@ -98,27 +95,26 @@ async def _in_time(invocation: Awaitable[object]) -> None:
 
 async def test_a_batch_with_a_long_activity_returns_when_its_budget_is_over() -> None:
     """99 quick executions and one of 25 s: the quick ones end, and the feed has its partition back after 2 s."""
-    Gate.close()
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
         ids = [(await env.start(handed_quick)).execution_id for _ in range(99)]
         long = (await env.start(handed_slow)).execution_id
         batch = asyncio.ensure_future(env.worker.drive_changes(await fed(env, long, *ids), hints.append))
-        await until(lambda: Gate.begun == ["first"] and env.store.count("commit") == 99)
-        begun = env.clock.now()
+        await until(lambda: begun == ["first"] and env.store.count("commit") == 99)
+        start = env.clock.now()
         env.clock.advance(BUDGETS.batch_budget)
         await _in_time(batch)
-        assert env.clock.now() - begun <= timedelta(seconds=2)
+        assert env.clock.now() - start <= timedelta(seconds=2)
         assert [(await env.status(id)).value() for id in ids] == ["quick"] * 99
         assert hints == [], "an activity that runs can't move"
 
         running = env.worker.running(long)
         assert running is not None
-        Gate.open.set()
+        working.open()
         await _in_time(running)
         released = await env.store.inner.read(long)
         assert (released.worker, released.suspended) == (None, False), "the drive took a further step"
-        assert Gate.begun == ["first"]
+        assert begun == ["first"]
         await env.worker.drive_changes([as_fed(released)], hints.append)
         assert hints == [Hint(long)], "the feed brings the release, and it is handed over at once"
         await env.worker.drive_changes([as_fed(released)], hints.append)
@@ -134,12 +130,12 @@ async def test_what_is_between_two_steps_is_let_go_and_handed_over() -> None:
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
         id = (await env.start(handed_steps)).execution_id
-        env.store.before = slow = Freezer(nth("append"))
+        env.store.before = slow = Gate(nth("append"))
         batch = asyncio.ensure_future(env.worker.drive_changes(await fed(env, id), hints.append))
-        await slow.frozen.wait()
+        await slow.reached.wait()
         env.clock.advance(BUDGETS.batch_budget)
         await asyncio.sleep(0)
-        slow.thaw.set()
+        slow.open()
         await _in_time(batch)
         released = await env.store.inner.read(id)
         assert (released.worker, released.suspended, released.claims) == (None, False, 0)
@@ -156,9 +152,9 @@ async def test_a_store_that_hangs_does_not_hold_a_batch(call: str) -> None:
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
         id = (await env.start(handed_steps)).execution_id
-        env.store.before = hangs = Freezer(nth(call))
+        env.store.before = hangs = Gate(nth(call))
         batch = asyncio.ensure_future(env.worker.drive_changes(await fed(env, id), hints.append))
-        await hangs.frozen.wait()
+        await hangs.reached.wait()
         for budget in (BUDGETS.batch_budget, BUDGETS.let_go_within):
             await asyncio.sleep(0)
             env.clock.advance(budget)
@@ -166,7 +162,7 @@ async def test_a_store_that_hangs_does_not_hold_a_batch(call: str) -> None:
                 await asyncio.sleep(0)
         await _in_time(batch)
         assert hints == [Hint(id)]
-        hangs.thaw.set()
+        hangs.open()
         running = env.worker.running(id)
         if running is not None:
             await running
@@ -176,29 +172,27 @@ async def test_a_store_that_hangs_does_not_hold_a_batch(call: str) -> None:
 
 async def test_what_waits_for_a_thread_moves() -> None:
     """An activity that has no thread yet has not begun: its execution is handed over, without a trace of it."""
-    Gate.close()
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=ONE_THREAD) as env:
         ids = [(await env.start(handed_threads, name)).execution_id for name in ("one", "two", "three")]
         batch = asyncio.ensure_future(env.worker.drive_changes(await fed(env, *ids), hints.append))
-        await until(lambda: env.store.count("replace") == 3 and len(Gate.begun) == 1)
+        await until(lambda: env.store.count("replace") == 3 and len(begun) == 1)
         for _ in range(100):
             await asyncio.sleep(0)
         env.clock.advance(BUDGETS.batch_budget)
         await _in_time(batch)
         assert len(hints) == 2
-        Gate.thread_open.set()
+        working.open()
         for hint in hints:
             await Process(env).worker.drive_one(hint, hints.append)
         await env.settle()
         assert [(await env.status(id)).value() for id in ids] == ["one", "two", "three"]
-        assert sorted(Gate.begun) == ["one", "three", "two"], "an activity ran twice"
+        assert sorted(begun) == ["one", "three", "two"], "an activity ran twice"
 
 
 async def test_the_sweep_hands_over_what_it_has_no_places_for() -> None:
     """It doesn't hand over again what is queued already, until a hint may be lost."""
     hints: list[Hint] = []
-    Gate.close()
     async with Environment(WORKFLOWS, settings=FEW_PLACES) as env:
         ids = {(await env.start(handed_quick)).execution_id for _ in range(10)}
         env.clock.advance(SWEEPS_NEW_AFTER)
@@ -242,12 +236,11 @@ async def test_no_execution_depends_on_a_hint(fate: str) -> None:
 
 async def test_a_long_drive_hands_over_before_its_invocation_is_cut_off() -> None:
     """It lets go between two steps; the hint is sent when the invocation has ended."""
-    Gate.close()
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
         id = (await env.start(handed_slow)).execution_id
         first = asyncio.ensure_future(env.worker.drive_one(Hint(id), hints.append))
-        await until(lambda: Gate.begun == ["first"])
+        await until(lambda: begun == ["first"])
         env.clock.advance(BUDGETS.invocation_budget)
         await _in_time(first)
         running = env.worker.running(id)
@@ -255,14 +248,13 @@ async def test_a_long_drive_hands_over_before_its_invocation_is_cut_off() -> Non
         second = asyncio.ensure_future(env.worker.drive_one(Hint(id), hints.append))
         for _ in range(10):
             await asyncio.sleep(0)
-        Gate.open.set()
+        working.open()
         await _in_time(second)
         assert (await env.status(id)).value() == ["first", "second"], "an invocation that finds it here goes on with it"
 
 
 async def test_a_hint_for_nothing_does_nothing() -> None:
     """It names nothing, or what has ended, what waits, or what somebody drives."""
-    Gate.close()
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=BUDGETS) as env:
         ended, waits, driven = (
@@ -273,13 +265,13 @@ async def test_a_hint_for_nothing_does_nothing() -> None:
         await env.drive(ended)
         await env.drive(waits)
         driving = env.worker.start(await env.store.inner.read(driven))
-        await until(lambda: Gate.begun == ["first"])
+        await until(lambda: begun == ["first"])
         other = Process(env)
         for id in ("0" * 32, ended, waits, driven):
             await _in_time(other.worker.drive_one(Hint(id), hints.append))
         assert hints == []
         assert other.store.count("replace") == 0
-        Gate.open.set()
+        working.open()
         await driving
 
 
@@ -291,7 +283,7 @@ async def test_a_hint_fails_if_the_store_is_away() -> None:
         env.store.before = unanswered("replace")
         with pytest.raises(Unavailable):
             await env.worker.drive_one(Hint(id), hints.append)
-        env.store.before = Freezer(lambda _: False)
+        env.store.before = Gate(lambda _: False)
         env.clock.advance(PAST_LEASE)
         await env.worker.drive_one(Hint(id), hints.append)
         assert (await env.status(id)).value() == "quick"

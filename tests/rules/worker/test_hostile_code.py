@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import logging
 import math
-import threading
 from datetime import timedelta
 
 import pytest
@@ -16,7 +15,7 @@ from engine import Failure, Retry, activity, compensate, workflow
 from engine.ground.errors import ActivityError
 from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
-from tests.support.faults import until
+from tests.support.gates import Gate
 
 
 class HostileDone(StopIteration):
@@ -237,17 +236,12 @@ async def test_compensations_go_on_after_one_that_exits() -> None:
         assert execution.error.type == "ValueError"
 
 
-class Gate:
-    """Holds the one thread there is."""
-
-    opened = threading.Event()
-    reached = threading.Event()
+thread = Gate()
 
 
 @activity
 def hostile_holds_the_thread() -> None:
-    Gate.reached.set()
-    Gate.opened.wait(30)
+    thread.passed_in_thread()
 
 
 @activity(timeout=timedelta(seconds=5))
@@ -263,17 +257,16 @@ async def hostile_shares_a_thread() -> str:
 
 async def test_the_time_before_it_has_a_thread_is_not_the_activity_s() -> None:
     """All threads are busy for longer than its timeout."""
-    Gate.opened.clear()
-    Gate.reached.clear()
+    thread.close()
     settings = dataclasses.replace(TEST_SETTINGS, activity_threads=1)
     async with Environment([hostile_shares_a_thread], settings=settings) as env:
         id = (await env.start(hostile_shares_a_thread)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await until(Gate.reached.is_set)
+        await thread.reached.wait()
         for _ in range(3):
             env.clock.advance(timedelta(seconds=6))
             for _ in range(50):
                 await asyncio.sleep(0)
-        Gate.opened.set()
+        thread.open()
         await driving
         assert (await env.status(id)).value() == "in time"

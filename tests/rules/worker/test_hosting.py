@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -12,7 +11,8 @@ import pytest
 from engine import ActivityError, Deferred, Retry, activity, workflow
 from engine.testing import Environment, ManualClock
 from tests.support.crashes import check_history, echo, ledger
-from tests.support.faults import Freezer, Process, nth, until
+from tests.support.gates import Gate, nth
+from tests.support.processes import Process, until
 
 ONCE_MORE = Retry(max_attempts=2, first_delay=timedelta(seconds=1), jitter=False)
 
@@ -27,9 +27,7 @@ class Host:
     """What the activities of a test share with it."""
 
     runs: int
-    inside: asyncio.Event
-    loop: asyncio.AbstractEventLoop
-    thread_open: threading.Event
+    working = Gate()
     stubborn: list[str]
     stop: bool
     clock: ManualClock
@@ -37,8 +35,7 @@ class Host:
     @classmethod
     def reset(cls) -> None:
         cls.runs, cls.stop, cls.stubborn = 0, False, []
-        cls.inside, cls.thread_open = asyncio.Event(), threading.Event()
-        cls.loop = asyncio.get_running_loop()
+        cls.working.close()
 
 
 async def _cancels_itself() -> None:
@@ -116,7 +113,7 @@ async def test_whatever_an_activity_raises_is_that_steps_failure(place: str, how
 
 @activity(timeout=timedelta(seconds=5))
 async def hosting_never_gives_up() -> str:
-    Host.inside.set()
+    Host.working.reached.set()
     while not Host.stop:
         try:
             await asyncio.sleep(0)
@@ -127,9 +124,8 @@ async def hosting_never_gives_up() -> str:
 
 @activity
 async def hosting_swallows_its_cancellation() -> str:
-    Host.inside.set()
     try:
-        await asyncio.Event().wait()
+        await Host.working.passed()
     except asyncio.CancelledError:
         Host.stubborn.append("swallowed")
     return "too late"
@@ -149,7 +145,7 @@ async def test_an_attempt_that_ignores_its_cancellation_is_not_waited_for() -> N
     async with Environment([hosting_times_out]) as env:
         id = (await env.start(hosting_times_out)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await Host.inside.wait()
+        await Host.working.reached.wait()
         env.clock.advance(timedelta(seconds=5))
         await driving
         assert (await env.status(id)).value() == "TimeoutError"
@@ -178,7 +174,7 @@ async def test_a_step_that_was_given_up_and_still_brings_a_value_is_ignored() ->
     async with Environment([hosting_gives_up_a_step]) as env:
         id = (await env.start(hosting_gives_up_a_step)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await Host.inside.wait()
+        await Host.working.reached.wait()
         await env.resolve(id, hosting_go_on, "on")
         await driving
         assert (await env.status(id)).value() == "on!"
@@ -191,8 +187,7 @@ async def test_a_step_that_was_given_up_and_still_brings_a_value_is_ignored() ->
 @activity
 def hosting_blocks() -> str:
     Host.runs += 1
-    Host.loop.call_soon_threadsafe(Host.inside.set)
-    Host.thread_open.wait(20)
+    Host.working.passed_in_thread()
     return "unblocked"
 
 
@@ -210,18 +205,18 @@ async def test_a_blocking_sync_activity_stalls_nobody() -> None:
         others = [(await env.start(hosting_says)).execution_id for _ in range(20)]
         sweeper = Process(env)
         driving = env.worker.start(await env.store.inner.read(id))
-        await Host.inside.wait()
+        await Host.working.reached.wait()
         for _ in range(9):
-            beat = Freezer(nth("replace", env.store.count("replace")))
+            beat = Gate(nth("replace", env.store.count("replace")))
             env.store.after = beat
             env.clock.advance(timedelta(seconds=10))
-            await beat.frozen.wait()
-            beat.thaw.set()
+            await beat.reached.wait()
+            beat.open()
             await until(lambda: len(env.clock._waiting) > 0)
             await sweeper.worker.sweep()
         assert [(await env.status(other)).value() for other in others] == ["hi"] * 20
         assert not driving.done()
-        Host.thread_open.set()
+        Host.working.open()
         await driving
         assert (await env.status(id)).value() == "unblocked"
         assert Host.runs == 1
@@ -262,11 +257,7 @@ async def test_an_async_activity_that_blocks_the_loop_until_another_took_over() 
         Host.clock = env.clock
         id = (await env.start(hosting_stalls)).execution_id
         old, new = Process(env), Process(env)
-        old.store.before = freezer = Freezer(nth("replace", 1))
-        driving = await old.drive(id)
-        await freezer.frozen.wait()
-        await (await new.drive(id))
-        freezer.thaw.set()
-        await driving
+        async with old.stopped(id, "before", nth("replace", 1)):
+            await (await new.drive(id))
         assert (await env.status(id)).value() == ["run 2", "after"]
         await check_history(env, id)

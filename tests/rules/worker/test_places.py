@@ -16,7 +16,9 @@ from engine.ground.errors import Refused, Unavailable
 from engine.testing import Call, Environment, ManualClock
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import echo, ledger
-from tests.support.faults import SWEEPS_NEW_AFTER, Freezer, Process, fed, nth, overwrite, store_of, until
+from tests.support.gates import Gate, nth
+from tests.support.processes import SWEEPS_NEW_AFTER, Process, fed, until
+from tests.support.stored import overwrite, store_of
 
 ONE_HELD = dataclasses.replace(TEST_SETTINGS, max_held=1, batch_budget=timedelta(0))
 ONE_COMPUTES = dataclasses.replace(TEST_SETTINGS, max_drives=1)
@@ -24,23 +26,12 @@ PATIENCE = 20
 """Seconds after which a test that hangs fails; nothing else depends on it."""
 
 places_answer = Deferred("places.answer", str)
-
-
-class Gate:
-    """An activity's door, closed until the test opens it."""
-
-    started: asyncio.Event
-    open: asyncio.Event
-
-    @classmethod
-    def close(cls) -> None:
-        cls.started, cls.open = asyncio.Event(), asyncio.Event()
+working = Gate()
 
 
 @activity
 async def places_long() -> str:
-    Gate.started.set()
-    await Gate.open.wait()
+    await working.passed()
     return "long"
 
 
@@ -67,16 +58,16 @@ async def places_waits() -> str:
 async def test_a_batch_does_not_wait_for_an_execution_that_holds_the_process() -> None:
     """Rule 3 of the worker: this process may hold one execution, and that runs a long activity. The trigger gets its
     batch back, and the execution that found no room is done by a later sweep."""
-    Gate.close()
+    working.close()
     async with Environment([places_works_long, places_quick], settings=ONE_HELD) as env:
         long, quick = (await env.start(places_works_long)).execution_id, (await env.start(places_quick)).execution_id
         driving = env.worker.start(await env.store.inner.read(long))
-        await Gate.started.wait()
+        await working.reached.wait()
         batch = await fed(env, long, quick)
         async with asyncio.timeout(PATIENCE):
             await env.worker.drive_changes(batch)
         assert not (await env.status(quick)).is_complete
-        Gate.open.set()
+        working.open()
         await driving
         assert (await env.status(long)).value() == "long"
         env.clock.advance(SWEEPS_NEW_AFTER)
@@ -87,16 +78,16 @@ async def test_a_batch_does_not_wait_for_an_execution_that_holds_the_process() -
 
 async def test_who_waits_for_an_activity_leaves_the_place_to_others() -> None:
     """Q2: of the executions that this process holds one computes at a time, and those with a long activity don't."""
-    Gate.close()
+    working.close()
     async with Environment([places_works_long, places_quick], settings=ONE_COMPUTES) as env:
         long = [(await env.start(places_works_long)).execution_id for _ in range(3)]
         driving = [env.worker.start(await env.store.inner.read(id)) for id in long]
-        await Gate.started.wait()
+        await working.reached.wait()
         quick = (await env.start(places_quick)).execution_id
         async with asyncio.timeout(PATIENCE):
             await env.worker.drive_changes(await fed(env, quick))
         assert (await env.status(quick)).value() == "quick"
-        Gate.open.set()
+        working.open()
         await asyncio.gather(*driving)
         assert [(await env.status(id)).value() for id in long] == ["long"] * 3
 
@@ -107,22 +98,22 @@ def _has_beaten(env: Environment, before: int) -> bool:
 
 async def test_a_drive_that_waits_for_its_place_keeps_its_lease() -> None:
     """Q2: its activity has ended, others compute for longer than a lease, and its heartbeats go out all the same."""
-    Gate.close()
+    working.close()
     async with Environment([places_works_long, places_quick], settings=ONE_COMPUTES) as env:
         long, quick = (await env.start(places_works_long)).execution_id, (await env.start(places_quick)).execution_id
         waiting = env.worker.start(await env.store.inner.read(long))
-        await Gate.started.wait()
-        computes = Freezer(lambda call: call.method == "commit" and call.arguments[0].execution_id == quick)
+        await working.reached.wait()
+        computes = Gate(lambda call: call.method == "commit" and call.arguments[0].execution_id == quick)
         env.store.before = computes
         computing = env.worker.start(await env.store.inner.read(quick))
-        await computes.frozen.wait()
-        Gate.open.set()
+        await computes.reached.wait()
+        working.open()
         for _ in range(6):
             env.clock.advance(TEST_SETTINGS.heartbeat)
             await until(functools.partial(_has_beaten, env, env.store.count("replace")))
         assert (await env.store.inner.read(long)).is_leased(env.clock.now(), timedelta(0))
         assert not waiting.done()
-        computes.thaw.set()
+        computes.open()
         await asyncio.gather(waiting, computing)
         assert (await env.status(long)).value() == "long"
 
@@ -163,18 +154,18 @@ async def test_a_store_that_fails_a_claim_after_the_budget_is_not_hidden() -> No
     async with Environment([places_quick], settings=settings) as env:
         id = (await env.start(places_quick)).execution_id
         batch = await fed(env, id)
-        freezer = Freezer(nth("replace"))
+        gate = Gate(nth("replace"))
 
         async def fail(call: Call) -> None:
-            await freezer(call)
+            await gate(call)
             raise Unavailable("the store is away")
 
         env.store.before = fail
         driving = asyncio.ensure_future(env.worker.drive_changes(batch))
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         for _ in range(10):
             await asyncio.sleep(0)
-        freezer.thaw.set()
+        gate.open()
         with pytest.raises(Unavailable):
             await driving
 
@@ -210,7 +201,7 @@ async def test_a_child_whose_result_is_unreadable_fails_no_batch(caplog: pytest.
             await env.worker.drive_changes(await fed(env, child, good))
         assert (await env.status(good)).value() == "quick"
         assert child in caplog.text
-        env.store.before = Freezer(lambda _: False)
+        env.store.before = Gate(lambda _: False)
         assert (await env.finish(parent)).value() == "quick"
 
 
@@ -235,12 +226,12 @@ async def test_news_for_an_execution_that_is_being_claimed_is_not_lost() -> None
     """Told between the claim's effect and its answer, while no drive is known yet: the suspend write finds out."""
     async with Environment([places_waits]) as env:
         id = (await env.start(places_waits)).execution_id
-        env.store.after = claim = Freezer(nth("replace"))
+        env.store.after = claim = Gate(nth("replace"))
         driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
-        await claim.frozen.wait()
+        await claim.reached.wait()
         await env.resolve(id, places_answer, "news")
         assert env.worker.running(id) is None, "the drive was known too early for this test"
-        claim.thaw.set()
+        claim.open()
         await driving
         assert (await env.status(id)).value() == "news"
 
@@ -249,31 +240,31 @@ async def test_news_that_comes_between_the_last_write_and_its_answer_is_driven()
     """Told after the suspend write's effect: the drive looks again before it is gone. No feed, no sweep."""
     async with Environment([places_waits]) as env:
         id = (await env.start(places_waits)).execution_id
-        env.store.after = suspension = Freezer(nth("commit"))
+        env.store.after = suspension = Gate(nth("commit"))
         driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
-        await suspension.frozen.wait()
+        await suspension.reached.wait()
         await env.resolve(id, places_answer, "news")
-        suspension.thaw.set()
+        suspension.open()
         await driving
         assert (await env.status(id)).value() == "news"
 
 
 async def test_an_execution_that_a_sweep_meets_while_it_is_driven_is_left_to_its_driver() -> None:
     """A signal makes an execution due at once; the sweeps of this and of another process leave it alone."""
-    Gate.close()
+    working.close()
     ledger.ran.clear()
     async with Environment([places_works_long]) as env:
         id = (await env.start(places_works_long)).execution_id
         other = Process(env)
         driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
-        await Gate.started.wait()
+        await working.reached.wait()
         await Process(env).client.resolve(id, places_answer, "early")
         claims = env.store.count("replace")
         async with asyncio.timeout(PATIENCE):
             assert await other.worker.sweep() == 1
             assert await env.worker.sweep() == 1
         assert (env.store.count("replace"), other.store.count("replace")) == (claims, 0)
-        Gate.open.set()
+        working.open()
         await driving
         assert (await env.status(id)).value() == "long"
 

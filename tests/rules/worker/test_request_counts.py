@@ -10,11 +10,13 @@ import pytest
 from engine import Deferred, activity, workflow
 from engine.testing import Environment
 from tests.support.crashes import check_history
-from tests.support.faults import Process, until
+from tests.support.gates import Gate
+from tests.support.processes import Process, until
 
 counts_answer = Deferred("counts.answer", str)
 WRITES = ("create", "replace", "append", "commit", "signal", "interrupt", "purge")
 runs: list[int] = []
+working = Gate()
 
 
 @activity
@@ -75,14 +77,6 @@ async def test_steps_in_a_row_cost_two_calls_more_than_there_are(steps: int) -> 
             "commit",
         ]
         assert runs == list(range(steps))
-
-
-@pytest.mark.parametrize("steps", [1, 2, 5, 20])
-async def test_a_start_that_is_driven_where_it_is_made_costs_one_call_more_than_it_has_steps(steps: int) -> None:
-    """The start is the claim; N - 1 appends, the completion; and one read for the answer."""
-    async with Environment([counts_in_a_row]) as env:
-        assert await env.client.execute(counts_in_a_row, steps) == steps
-        assert [call.method for call in env.store.calls] == ["create", *["append"] * (steps - 1), "commit", "read"]
 
 
 async def test_a_workflow_without_steps_costs_three_calls() -> None:
@@ -171,31 +165,22 @@ async def test_store_calls_and_bytes_grow_in_proportion(one: object) -> None:
 
 async def test_a_heartbeat_costs_one_call() -> None:
     """A long wait in memory is a call every ten seconds, and nothing else."""
-    started, release = asyncio.Event(), asyncio.Event()
-    Long.started, Long.release = started, release
+    working.close()
     async with Environment([counts_long]) as env:
         id = (await env.start(counts_long)).execution_id
         driving = env.worker.start(await env.store.inner.read(id))
-        await started.wait()
+        await working.reached.wait()
         for beat in range(6):
             env.clock.advance(timedelta(seconds=10))
             await until(lambda beats=beat + 2: env.store.count("replace") == beats and bool(env.clock._waiting))  # type: ignore[misc]
-        release.set()
+        working.open()
         await driving
         assert [call.method for call in env.store.calls] == ["create", *["replace"] * 7, "commit"]
 
 
-class Long:
-    """The door of a long activity."""
-
-    started: asyncio.Event
-    release: asyncio.Event
-
-
 @activity
 async def counts_long_step() -> str:
-    Long.started.set()
-    await Long.release.wait()
+    await working.passed()
     return "x"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.boundary.stopping import stop_on_sigterm
-from tests.support.faults import until
+from tests.support.processes import until
 
 
 class Stopped:

@@ -16,7 +16,7 @@ from engine import Retry, Workflow, activity, workflow
 from engine.driving.threads import PATIENCE
 from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
-from tests.support.faults import until
+from tests.support.processes import until
 
 FOUR_THREADS = dataclasses.replace(TEST_SETTINGS, activity_threads=4)
 

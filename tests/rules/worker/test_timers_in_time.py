@@ -18,7 +18,7 @@ from engine.ground.settings import Settings
 from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import check_history
-from tests.support.faults import Process, fed, until
+from tests.support.processes import Process, fed, until
 
 IN_TIME = dataclasses.replace(
     TEST_SETTINGS,

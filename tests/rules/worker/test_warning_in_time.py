@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from engine import Settings
-from engine.driving.watchdog import PATIENCE, Watchdog
+from engine.driving.watchdog import PATIENCE, Blockage, Watchdog
 
 AFTER = Settings.from_environment({}).blocked_after.total_seconds()
 
@@ -41,9 +41,9 @@ def warned_after(monkeypatch: pytest.MonkeyPatch, begins: float, lasts: float) -
     """How long the loop had stood still at each warning."""
     watchdog, found = Timed(begins, lasts), list[float]()
     log = Mock(logging.getLogger("engine"))
-    log.warning.side_effect = lambda *_: found.append(watchdog.now - begins)
+    log.warning.side_effect = lambda *_, **__: found.append(watchdog.now - begins)
     monkeypatch.setattr("engine.driving.watchdog._log", log)
-    monkeypatch.setattr("engine.driving.watchdog.find", lambda *_: "an activity")
+    monkeypatch.setattr("engine.driving.watchdog.find", lambda *_: Blockage("an activity", {}))
     monkeypatch.setattr("engine.driving.watchdog.time", Mock(monotonic=lambda: watchdog.now))
     watchdog._watch(cast(Any, Mock(is_running=lambda: True)), 0)
     return found

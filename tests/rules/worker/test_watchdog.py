@@ -64,7 +64,8 @@ async def _value(env: Environment, id: str) -> Any:
 
 def _look(task: asyncio.Task[object] | None = None) -> str:
     """What the watchdog would say of the thread that calls this."""
-    return str(find(sys._getframe(), task))
+    found = find(sys._getframe(), task)
+    return str(found and found.text)
 
 
 @activity(name="watched.looks")

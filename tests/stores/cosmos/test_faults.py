@@ -13,11 +13,12 @@ from engine.store import transitions
 from engine.store.cosmos.resend import ATTEMPTS, BUDGET, FIRST, LONGEST
 from engine.store.cosmos.store import CosmosStore
 from engine.store.documents import Execution, Large
-from tests.cosmos_double import Answer, Call, CosmosDouble, Cut, Drop, Hold
+from tests.cosmos_double import Answer, Call, CosmosDouble, Cut, Drop
 from tests.cosmos_double.faults import Action
 from tests.cosmos_double.state import Container
 from tests.stores.cosmos.support import NOW, Time, account, chunk, claimed, completed, execution, item, set_up
 from tests.support import documents
+from tests.support.gates import Gate
 
 
 @dataclass(frozen=True)
@@ -149,14 +150,14 @@ async def test_an_answer_that_does_not_come_in_time(
     """The client gives up; the request that it gave up on may still be carried out, much later."""
     store = new_store(read_timeout=0.4)
     before = await write.prepare(store)
-    hold = Hold(after_effect=after)
-    double.faults.add(hold, kind=write.kind, operation=write.operation)
+    gate = Gate()
+    double.faults.add(Call(gate, after_effect=after), kind=write.kind, operation=write.operation)
     answer = await write.run(store, before or execution())
     expected, documents = await undisturbed(write)
     assert result(answer) == expected
-    late = next(entry for entry in double.log if "Hold" in entry.faults)
+    late = next(entry for entry in double.log if "Call" in entry.faults)
     double.faults.clear()
-    hold.release.set()
+    gate.open()
     await store.due(NOW, 1)  # any exchange: the late request goes before it
     assert late.effect is not None
     assert contents(container) == documents
@@ -190,12 +191,12 @@ async def test_nor_is_an_answer_that_is_late(
     await new_store().create(execution())
     store = CosmosStore(account(double, read_timeout=0.3), replace(time.retry(), attempts=2))
     await store.read(execution().execution_id)
-    hold = Hold()
-    rule = double.faults.add(hold, kind="item", operation="create", times=None)
+    gate = Gate(and_all_after=True)
+    rule = double.faults.add(Call(gate), kind="item", operation="create", times=None)
     with pytest.raises(Unavailable, match="Timeout"):
         await store.append(chunk())
     assert rule.fired == 2
-    hold.release.set()
+    gate.open()
     await store.close()
 
 

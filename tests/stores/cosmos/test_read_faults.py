@@ -15,10 +15,11 @@ from engine.store.cosmos.account import CosmosAccount
 from engine.store.cosmos.resend import ATTEMPTS, BUDGET, Meaning, Resend, Trouble
 from engine.store.cosmos.store import CosmosStore
 from engine.store.documents import Execution, inbox_id
-from tests.cosmos_double import Answer, CosmosDouble, Cut, Drop, Hold
+from tests.cosmos_double import Answer, Call, CosmosDouble, Cut, Drop
 from tests.cosmos_double.faults import Action
 from tests.cosmos_double.state import Container
 from tests.stores.cosmos.support import NOW, Time, account, chunk, execution, item
+from tests.support.gates import Gate
 
 ID = execution().execution_id
 
@@ -90,14 +91,14 @@ async def test_an_answer_that_does_not_come_in_time(
     store = new_store(read_timeout=0.3)
     await something(store)
     expected = [await read.run(store) for read in READS]
-    holds = [Hold() for _ in READS]
-    for hold, read, before in zip(holds, READS, expected, strict=True):
-        double.faults.add(hold, kind=read.kind)
+    gates = [Gate() for _ in READS]
+    for gate, read, before in zip(gates, READS, expected, strict=True):
+        double.faults.add(Call(gate), kind=read.kind)
         assert await read.run(store) == before, read.name
         double.faults.clear()
-        assert hold.arrived.is_set()
-    for hold in holds:
-        hold.release.set()
+        assert gate.reached.is_set()
+    for gate in gates:
+        gate.open()
 
 
 async def test_a_service_that_never_comes_back_is_unavailable(

@@ -16,7 +16,7 @@ from engine.store.cosmos.schema import MAX_DOCUMENT_BYTES
 from engine.store.cosmos.store import CosmosStore
 from engine.store.cosmos.usage import METADATA, Usage
 from engine.store.documents import Chunk, Large, inbox_id
-from tests.cosmos_double import Answer, Call, CosmosDouble, ShortPage
+from tests.cosmos_double import Answer, Call, CosmosDouble, ShortPage, charges
 from tests.cosmos_double.state import Container
 from tests.stores.cosmos.support import NOW, chunk, claimed, completed, execution, item
 from tests.support.telemetry import record
@@ -312,6 +312,34 @@ async def test_what_was_terminated_or_is_not_listed_whole_is_marked_first(
     await store.purge(now)
     assert requests(double) == ["query", "item patch", "query", "batch"]
     assert container.documents() == []
+
+
+async def test_a_chunk_that_a_late_driver_of_an_earlier_run_left_goes_too(
+    store: CosmosStore, double: CosmosDouble, container: Container
+) -> None:
+    """The purged run counts one chunk. The earlier run was terminated and purged, and its driver still wrote."""
+    ended = completed(await store.create(execution(run_id="2"))).model_copy(update={"history_length": 1})
+    now = await store.commit(ended, chunk().model_copy(update={"run_id": "2"}))
+    await store.append(chunk(7).model_copy(update={"run_id": "1"}))
+    requests(double)
+    await store.purge(now)
+    assert requests(double) == ["query", "batch"]
+    assert container.documents() == []
+
+
+async def test_deleting_is_charged_by_document(store: CosmosStore, double: CosmosDouble) -> None:
+    """Five chunks and the exec document: the list adds a sixteenth. A TTL would have each chunk written again."""
+    now = await store.create(execution())
+    for number in range(5):
+        await store.append(chunk(number))
+    now = await store.commit(completed(now).model_copy(update={"history_length": 5}))
+    double.log.clear()
+    await store.purge(now)
+    charged = {entry.kind: entry.charge for entry in double.log if entry.charge}
+    created = 5 * charges.create(500, 1) + charges.create(1000, 5)  # its `dueAt` isn't set, and costs nothing
+    assert charged == {"query": pytest.approx(2.3, abs=0.1), "batch": pytest.approx(created)}
+    assert round(created) == 36
+    assert round(5 * charges.replace(500, 0)) == 55
 
 
 @pytest.mark.parametrize("is_late", [False, True])

@@ -6,7 +6,6 @@ counts say what there is to be read. The sweep is never needed here.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -15,12 +14,14 @@ from engine import Deferred, activity, workflow
 from engine.store.cosmos.store import CosmosStore
 from engine.store.documents import Document
 from engine.testing import Environment, WatchedStore
-from tests.cosmos_double import CosmosDouble, Hold, StaleRead
+from tests.cosmos_double import Call, CosmosDouble, StaleRead
 from tests.cosmos_double.state import Container
-from tests.support.faults import ImpatientClock, Process, until
+from tests.support.gates import Gate
+from tests.support.processes import ImpatientClock, Process, until
 
 first = Deferred("cosmos.wakeups.first", str)
 second = Deferred("cosmos.wakeups.second", str)
+working = Gate()
 LEVELS = pytest.mark.parametrize("consistency", ["Session", "Eventual"])
 
 
@@ -36,11 +37,8 @@ async def works_and_waits() -> str:
 
 @activity
 async def work() -> str:
-    await gates["work"].wait()
+    await working.passed()
     return "worked "
-
-
-gates: dict[str, asyncio.Event] = {}
 
 
 def lag(double: CosmosDouble, behind: int, times: int | None) -> None:
@@ -120,7 +118,7 @@ async def test_news_for_a_drive_that_is_under_way(
     reads: int,
 ) -> None:
     """It reads until it sees the version that the feed told it of."""
-    gates["work"] = asyncio.Event()
+    working.close()
     async with Environment([works_and_waits], store=store) as env:
         env.clock = ImpatientClock()
         outside = Process(env, store=WatchedStore(new_store()))
@@ -131,7 +129,7 @@ async def test_news_for_a_drive_that_is_under_way(
         await outside.client.resolve(id, first, "a")
         lag(double, 1, reads)
         await driver.worker.drive_changes(fed(container))
-        gates["work"].set()
+        working.open()
         await driving
         double.faults.clear()
         assert (await env.status(id)).value() == "worked a"
@@ -147,15 +145,15 @@ async def test_news_that_comes_as_a_drive_lets_go(
         outside = Process(env, store=WatchedStore(new_store()))
         driver = Process(env)
         id = (await env.start(waits_for_both)).execution_id
-        hold = Hold(after_effect=True)
-        double.faults.add(hold, kind="item", operation="replace", nth=2)
+        gate = Gate()
+        double.faults.add(Call(gate, after_effect=True), kind="item", operation="replace", nth=2)
         driving = await driver.drive(id)
-        await hold.arrived.wait()
+        await gate.reached.wait()
         await outside.client.resolve(id, first, "a")
         await outside.client.resolve(id, second, "b")
         lag(double, 2, 1)
         await driver.worker.drive_changes(fed(container))
-        hold.release.set()
+        gate.open()
         await driving
         double.faults.clear()
         assert (await env.status(id)).value() == "ab"

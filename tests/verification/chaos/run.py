@@ -21,7 +21,9 @@ from tests.verification.chaos.stores import open_place
 from tests.verification.chaos.verify import Findings, check_documents, check_ledger, read_stories
 
 UNHEARD_OF = re.compile(
-    "never retrieved|the driver failed|can't be driven|a trigger ended|didn't close|is suspended|suspended:", re.I
+    "never retrieved|the driver failed|can't be driven|a trigger failed|runtime failed|didn't close"
+    "|is suspended|suspended:",
+    re.I,
 )
 """What no fault makes a host say."""
 

@@ -18,34 +18,33 @@ from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.devhost.support import FakeClock, load_app
-from tests.support.faults import Process, away, fed, until
+from tests.support.gates import Gate
+from tests.support.processes import Process, away, fed, until
 
 HANGS = 20
 """Seconds after which what should have come to an end never will."""
 
 
-class Door:
-    """What the activity waits at."""
+working = Gate()
+passed: list[str] = []
+"""Which executions came past it."""
 
-    inside: asyncio.Event
-    open: asyncio.Event
-    passed: list[str]
 
-    @classmethod
-    def shut(cls) -> None:
-        cls.inside, cls.open, cls.passed = asyncio.Event(), asyncio.Event(), []
+@pytest.fixture(autouse=True)
+async def _nothing_has_passed() -> None:
+    passed.clear()
+    working.close()
 
 
 @activity
 async def draining_wait() -> str:
-    Door.inside.set()
-    await Door.open.wait()
+    await working.passed()
     return "waited"
 
 
 @activity
 async def draining_pass() -> str:
-    Door.passed.append(activity.info().execution_id)
+    passed.append(activity.info().execution_id)
     return "passed"
 
 
@@ -65,37 +64,35 @@ WORKFLOWS: list[Workflow[Any, Any]] = [draining_both, draining_short]
 async def test_a_worker_that_drains_ends_what_runs_and_claims_no_more() -> None:
     """Told to stop, and not yet closed: the result of the activity in hand is recorded, the execution is given back
     before its next step, and who waits for a place gets none."""
-    Door.shut()
     settings = dataclasses.replace(TEST_SETTINGS, max_held=1)
     async with Environment(WORKFLOWS, settings=settings) as env:
         busy, queued = (await env.start(draining_both)).execution_id, (await env.start(draining_short)).execution_id
         first = Process(env)
         drives = [await first.drive(busy), await first.drive(queued)]
-        await Door.inside.wait()
+        await working.reached.wait()
         first.worker.drain()
-        Door.open.set()
+        working.open()
         await asyncio.gather(*drives)
         given_back = await env.store.inner.read(busy)
         assert (given_back.worker, given_back.suspended, given_back.claims) == (None, False, 0)
         assert len((await env.store.inner.load(busy)).chunks) == 1
         assert first.store.count("replace") == 1
-        assert Door.passed == []
+        assert passed == []
         assert (await env.drive(busy)).value() == ["waited", "passed"]
         assert (await env.drive(queued)).value() == "passed"
 
 
 async def test_nobody_waits_for_the_end_in_a_process_that_drains() -> None:
     """`?wait=` answers how the execution stands: the caller asks another host."""
-    Door.shut()
     async with Environment(WORKFLOWS) as env:
         id = (await env.start(draining_both)).execution_id
         first = Process(env)
         driving = await first.drive(id)
-        await Door.inside.wait()
+        await working.reached.wait()
         waiting = asyncio.ensure_future(first.client.wait(id, timedelta(days=1)))
         await asyncio.sleep(0)
         first.worker.drain()
-        Door.open.set()
+        working.open()
         await driving
         async with asyncio.timeout(HANGS):
             assert not (await waiting).is_complete
@@ -124,6 +121,7 @@ async def test_a_batch_that_the_store_refuses_is_one_error() -> None:
 
 APP = """
 import asyncio
+from tests.support.gates import Gate
 
 class Runtime:
     def __init__(self):

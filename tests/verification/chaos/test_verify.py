@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.testing import Environment
-from tests.support.faults import store_of
+from tests.support.stored import store_of
 from tests.verification.chaos import program
 from tests.verification.chaos.program import CHAOS, Job, answer, trade
 from tests.verification.chaos.verify import (

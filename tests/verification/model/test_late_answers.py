@@ -9,7 +9,8 @@ from datetime import timedelta
 from engine import Deferred, Retry, activity, workflow
 from engine.testing import Environment
 from tests.support.crashes import check_history
-from tests.support.faults import PAST_LEASE, Freezer, Process, nth, until
+from tests.support.gates import Gate, nth
+from tests.support.processes import PAST_LEASE, Process, until
 
 BEAT = timedelta(seconds=10)
 late_value = Deferred("model.late", str)
@@ -19,11 +20,12 @@ class Stage:
     """What the activities of these tests share with them."""
 
     started: list[str]
-    open: asyncio.Event
+    working = Gate()
 
     @classmethod
     def reset(cls) -> None:
-        cls.started, cls.open = [], asyncio.Event()
+        cls.started = []
+        cls.working.close()
 
 
 @activity
@@ -34,7 +36,7 @@ async def late_first() -> str:
 
 @activity
 async def late_slow() -> str:
-    await Stage.open.wait()
+    await Stage.working.passed()
     return "slow"
 
 
@@ -68,16 +70,16 @@ async def test_a_claim_whose_answer_comes_after_its_lease_starts_nothing() -> No
     async with Environment([late_claims]) as env:
         id = (await env.start(late_claims)).execution_id
         old, new = Process(env), Process(env)
-        old.store.after = freezer = Freezer(nth("replace"))
+        old.store.after = gate = Gate(nth("replace"))
         claiming = await old.drive(id)
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         env.clock.advance(PAST_LEASE)
         driving = await new.drive(id)
         await until(lambda: new.store.count("append") == 2)  # the seal, and the first step's result
-        freezer.thaw.set()
+        gate.open()
         async with asyncio.timeout(20):
             await claiming
-            Stage.open.set()
+            Stage.working.open()
             await driving
         assert Stage.started == ["first"]
         assert (await env.status(id)).value() == "firstslow"
@@ -90,18 +92,18 @@ async def test_a_heartbeat_whose_answer_comes_after_its_lease_starts_nothing() -
     async with Environment([late_beats]) as env:
         id = (await env.start(late_beats)).execution_id
         old, new = Process(env), Process(env)
-        old.store.after = freezer = Freezer(nth("replace", 1))
+        old.store.after = gate = Gate(nth("replace", 1))
         beating = await old.drive(id)
         await until(lambda: old.store.count("append") == 1)  # the failed attempt
         env.clock.advance(BEAT)
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         env.clock.advance(PAST_LEASE)
         driving = await new.drive(id)
         await until(lambda: new.store.count("append") == 2)
-        freezer.thaw.set()
+        gate.open()
         async with asyncio.timeout(20):
             await beating
-            Stage.open.set()
+            Stage.working.open()
             await driving
         assert Stage.started == ["flaky", "flaky"]
         assert (await env.status(id)).value() == "flakyslow"
@@ -114,17 +116,17 @@ async def test_a_value_that_comes_between_a_load_and_a_late_seal_is_seen() -> No
     async with Environment([late_waits]) as env:
         id = (await env.start(late_waits)).execution_id
         first, second = Process(env), Process(env)
-        first.store.before = dying = Freezer(nth("commit"))
+        first.store.before = dying = Gate(nth("commit"))
         await first.drive(id)
-        await dying.frozen.wait()
+        await dying.reached.wait()
         await first.die(id)
         env.clock.advance(PAST_LEASE)
-        second.store.after = freezer = Freezer(nth("load"))
+        second.store.after = gate = Gate(nth("load"))
         driving = await second.drive(id)
-        await freezer.frozen.wait()
+        await gate.reached.wait()
         env.clock.advance(BEAT)
         await env.resolve(id, late_value, "seen")
-        freezer.thaw.set()
+        gate.open()
         async with asyncio.timeout(20):
             await driving
         await env.worker.sweep()

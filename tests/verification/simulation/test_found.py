@@ -16,7 +16,7 @@ from engine.store.cosmos.items import Operation
 from engine.store.cosmos.resend import Resend
 from engine.testing import Call, Environment, ManualClock
 from tests.stores.contract.executions import NOW, completed, execution
-from tests.support.faults import until
+from tests.support.processes import until
 from tests.verification.simulation.container import Container
 from tests.verification.simulation.store import SimStore
 

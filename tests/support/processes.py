@@ -1,22 +1,22 @@
-"""What the fault tests share: processes of their own on one store, stores that freeze, clocks that disagree."""
+"""Several processes on one store: each has a worker and a client of its own, a clock that may be wrong, and a view of
+the store that may lag or fail."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 from engine.boundary.client import Client
 from engine.driving.worker import Worker
 from engine.ground.clock import Clock
 from engine.ground.errors import Unavailable
 from engine.store.base import Loaded, Store
-from engine.store.cosmos.store import CosmosStore
 from engine.store.documents import Document, Execution
 from engine.store.wrapper import Hook
 from engine.testing import Call, Environment, ManualClock, WatchedStore
+from tests.support.gates import Gate
 
 PAST_LEASE = timedelta(seconds=36)
 """A lease and the allowance for skew, and a little more."""
@@ -68,26 +68,24 @@ class Process:
         """Begin to drive an execution as it now stands."""
         return self.worker.start(await self._env.store.inner.read(id))
 
+    @contextlib.asynccontextmanager
+    async def stopped(self, id: str, moment: str, which: Callable[[Call], bool]) -> AsyncIterator[asyncio.Task[None]]:
+        """Drive an execution up to a store call, and stop there, "before" or "after" its effect. At the end of the
+        block it goes on, and its drive comes to an end."""
+        gate = Gate(which)
+        setattr(self.store, moment, gate)
+        driving = await self.drive(id)
+        assert await gate.reached_by(driving), "its drive ended before it came there"
+        yield driving
+        gate.open()
+        await driving
+
     async def die(self, id: str) -> None:
         """The process is gone: its drive ends in the middle of whatever it does."""
         task = self.worker.running(id)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-
-
-class Freezer:
-    """A hook in which one call stops until it is thawed: the call for which `which` holds, and only the first."""
-
-    def __init__(self, which: Callable[[Call], bool]) -> None:
-        self._which = which
-        self.frozen = asyncio.Event()
-        self.thaw = asyncio.Event()
-
-    async def __call__(self, call: Call) -> None:
-        if not self.frozen.is_set() and self._which(call):
-            self.frozen.set()
-            await self.thaw.wait()
 
 
 class StaleStore(WatchedStore):
@@ -110,11 +108,6 @@ class StaleStore(WatchedStore):
         return Loaded(chunks, list(shown.inbox), fresh.input, shown.output)
 
 
-def nth(method: str, number: int = 0) -> Callable[[Call], bool]:
-    """The call of that method before which there were `number` of it."""
-    return lambda call: call.method == method and call.of_method == number
-
-
 def away(call: Call) -> Unavailable:
     """What a store that is away raises."""
     return Unavailable(f"no answer to {call.method}")
@@ -128,41 +121,6 @@ def unanswered(*methods: str) -> Hook:
             raise away(call)
 
     return hook
-
-
-async def purge(env: Environment, id: str) -> None:
-    """Purge it as soon as that is possible: what started it is not under way any more."""
-    env.clock.advance(env.store.resend_window + env.settings.skew)
-    await env.client.purge(id)
-
-
-def store_of(env: Environment) -> Any:
-    """The store under an environment's hooks."""
-    return env.store.inner
-
-
-async def image(env: Environment, id: str) -> list[Any]:
-    """Everything in an execution's partition, with its etags."""
-    store = store_of(env)
-    if isinstance(store, CosmosStore):
-        documents = await store._items.query("image", id, "SELECT * FROM c")
-        return sorted(json.dumps(document, sort_keys=True) for document in documents)
-    query = "SELECT id, body, etag, seq FROM documents WHERE execution_id = ? ORDER BY id"
-    return list(await store._read(lambda db: db.execute(query, (id,)).fetchall()))
-
-
-async def delete(env: Environment, id: str, document: str) -> None:
-    """Remove a document behind the engine's back."""
-    query = "DELETE FROM documents WHERE execution_id = ? AND id = ?"
-    deleted = await store_of(env)._write(lambda db: db.execute(query, (id, document)).rowcount)
-    assert deleted == 1, f"there is no {document}"
-
-
-async def overwrite(env: Environment, id: str, document: str, body: str) -> None:
-    """Put another text in a document's place behind the engine's back."""
-    query = "UPDATE documents SET body = ? WHERE execution_id = ? AND id = ?"
-    changed = await store_of(env)._write(lambda db: db.execute(query, (body, id, document)).rowcount)
-    assert changed == 1, f"there is no {document}"
 
 
 async def fed(env: Environment, *ids: str) -> list[Document]:
