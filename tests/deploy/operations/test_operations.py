@@ -132,6 +132,17 @@ def test_a_month_in_production_is_what_the_templates_make() -> None:
     assert number(row("together")[2]) == pytest.approx(total)
 
 
+def test_every_price_says_where_it_is_from() -> None:
+    """A source with its date, or that it isn't verified."""
+    tables = re.findall(r"^\| [^\n]*\| price from \|\n\| --- [^\n]*\n((?:\|[^\n]*\n)+)", DOCUMENT, re.MULTILINE)
+    lines = [line for table in tables for line in table.splitlines() if not line.startswith("| together ")]
+    assert len(lines) == 11
+    for line in lines:
+        assert re.search(r"\| (not verified|second-hand, \[\d{4}-\d{2}-\d{2}\])[^|]*\|$", line), line
+    for prefix, _, _ in OTHERS:
+        assert re.search(r"\b20\d{2}(-\d{2}-\d{2})?\b", row(prefix)[3]), prefix
+
+
 def test_the_engine_stands_beside_others_with_its_own_numbers() -> None:
     kinds = ("one step", "ten steps", "orders")
     millions = [number(re.findall(rf"^\| {kind} \| \d+ \| \$([\d.]+) \|", DOCUMENT, re.MULTILINE)[0]) for kind in kinds]

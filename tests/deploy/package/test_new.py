@@ -82,12 +82,12 @@ def test_a_folder_with_something_in_it_is_refused(installed: Installed, tmp_path
     (tmp_path / "precious").write_text("mine")
     ran = installed.run("durable", "new", str(tmp_path), cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == f"durable new: {tmp_path} isn't an empty folder. Name a new one: nothing is overwritten\n"
+    assert ran.stderr == f"durable new: {tmp_path} isn't an empty folder. Name a new or empty one: nothing is overwritten\n"
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
 def test_a_source_tree_has_no_template(tmp_path: Path) -> None:
-    with pytest.raises(CannotLayOut, match="Install it"):
+    with pytest.raises(CannotLayOut, match="Install the engine"):
         lay_out(tmp_path / "project")
     assert not (tmp_path / "project").exists()
 
