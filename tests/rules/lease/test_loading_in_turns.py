@@ -9,11 +9,14 @@ from typing import Any, TypeVar
 
 import pytest
 
+from engine import Channel, Deferred, workflow
+from engine.core.run import Run
 from engine.driving.lease import EVENTS_AT_A_TIME, _decoded
 from engine.ground.errors import DecodingError
 from engine.store.base import DOCUMENTS_AT_A_TIME, sort_documents, sort_in_turns
 from engine.store.documents import Chunk
-from engine.values.events import StepResolved
+from engine.testing import Environment
+from engine.values.events import Event, StepResolved
 
 T = TypeVar("T")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,3 +57,49 @@ async def test_a_chunk_of_many_events_is_decoded_in_turns() -> None:
     long.events[number] = {**long.events[number], "value": "{"}
     with pytest.raises(DecodingError, match=rf"events\.{number}: "):
         await _decoded(long)
+
+
+values = Channel("in_turns.values", int)
+enough = Deferred("in_turns.enough", bool)
+AT_A_TIME = 20
+
+
+@workflow
+async def adds() -> int:
+    total = sum([await values.receive() for _ in range(AT_A_TIME * TURNS)])
+    await enough
+    return total
+
+
+async def most_between_turns(counts: list[int], work: Coroutine[Any, Any, object]) -> int:
+    """How much of what `counts` counts was done at most between two turns of another task, of more than that in all."""
+    before, most, task = len(counts), 0, asyncio.ensure_future(work)
+    start = before
+    while not task.done():
+        await asyncio.sleep(0)
+        most, before = max(most, len(counts) - before), len(counts)
+    await task
+    assert len(counts) - start >= AT_A_TIME * TURNS
+    return most
+
+
+async def test_many_values_are_delivered_and_a_long_history_is_replayed_in_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Q4, N1: no more than a set number of events between two turns of the loop, live and in the replay after it."""
+    applied, apply = list[int](), Run.apply
+
+    def counted(run: Run, event: Event) -> None:
+        applied.append(run.turn)
+        apply(run, event)
+
+    monkeypatch.setattr("engine.driving.drive.EVENTS_AT_A_TIME", AT_A_TIME)
+    monkeypatch.setattr(Run, "apply", counted)
+    async with Environment([adds]) as env:
+        handle = await env.start(adds)
+        for number in range(AT_A_TIME * TURNS):
+            await handle.send(values, number)
+        assert await most_between_turns(applied, env.drive(handle)) == AT_A_TIME
+        await env.resolve(handle, enough, True)
+        assert await most_between_turns(applied, env.drive(handle)) <= AT_A_TIME + 1  # and the event that is new
+        assert (await env.finish(handle)).value() == sum(range(AT_A_TIME * TURNS))
