@@ -82,10 +82,11 @@ async def answered(work: Callable[[], Awaitable[Response]]) -> Response:
     except (UnknownWorkflow, UnknownExecution, UnknownDeferred) as error:
         return problem(404, "Not found", str(error))
     except AlreadyStarted as error:
-        more: dict[str, Any] = {"executionId": error.execution_id, "differences": list(error.differences)}
-        return problem(409, "Already started with another payload", str(error), **more)
+        more: dict[str, Any] = {"executionId": error.execution_id, "differences": list(error.outer_differences)}
+        return problem(409, "Already started with another payload", error.outer_message, **more)
     except AlreadySent as error:
-        return problem(409, "Already sent with another value", str(error), differences=list(error.differences))
+        more = {"differences": list(error.outer_differences)}
+        return problem(409, "Already sent with another value", error.outer_message, **more)
     except AlreadyResolved as error:
         return problem(409, "Already resolved with another value", str(error), first=json.loads(error.first))
     except AlreadyEnded as error:

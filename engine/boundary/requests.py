@@ -41,7 +41,7 @@ from engine.store.base import MAX_READS, Store, wait_for_replica
 from engine.store.documents import INPUT, OUTPUT, SCHEMA, Execution, Large, is_large, new_run_id
 from engine.values.error_records import ErrorRecord
 from engine.values.logic_flags import CURRENT
-from engine.values.repeats import changes
+from engine.values.repeats import Changes, changes
 
 
 class Requests:
@@ -119,14 +119,15 @@ class Requests:
 
     async def _check_payload(self, workflow: Workflow[Any, Any], first: Execution, text: str) -> None:
         payload = await self._first_payload(first)
-        differences = () if payload is None else changes(workflow.payload, payload, text, "payload")
-        if differences:
+        found = Changes() if payload is None else changes(workflow.payload, payload, text, "payload")
+        if found:
             raise AlreadyStarted(
                 f"that idempotency key started execution {first.execution_id} of workflow {workflow.name} with another "
-                f"payload before: {'; '.join(differences)}. Nothing was changed: take another key, or start it with "
-                "its first payload",
+                f"payload before: {'; '.join(found.differences)}. Nothing was changed: take another key, or start it "
+                "with its first payload",
                 first.execution_id,
-                differences,
+                found.differences,
+                found.outer,
             )
 
     async def _first_payload(self, execution: Execution) -> str | None:

@@ -142,12 +142,13 @@ def known(execution_id: str) -> Iterator[None]:
 
 async def _compare_sent(store: Store, channel: Channel[Any], item: InboxItem) -> None:
     first = await store.read_inbox(item.execution_id, item.id)
-    differences = changes(channel.codec, first.value or "null", item.value or "null", "value")
-    if differences:
+    found = changes(channel.codec, first.value or "null", item.value or "null", "value")
+    if found:
         raise AlreadySent(
-            f"channel {channel.name} already has another value under that key: {'; '.join(differences)}. Nothing "
+            f"channel {channel.name} already has another value under that key: {'; '.join(found.differences)}. Nothing "
             "was changed. Send a new value under a key of its own",
-            differences,
+            found.differences,
+            found.outer,
         )
 
 

@@ -226,23 +226,34 @@ class NotEnded(ClientError):
     """The execution still runs, or has ended only a moment ago. The request is only for executions that are over."""
 
 
-class AlreadyStarted(ClientError):
+class AnotherValue(ClientError):
+    """A request was made before with another value. `differences` says where the values differ, with both.
+    `outer_differences` says the same with the aliases of fields, as they are called over HTTP."""
+
+    def __init__(self, message: str, differences: Sequence[str], outer_differences: Sequence[str]) -> None:
+        super().__init__(message)
+        self.differences = tuple(differences)
+        self.outer_differences = tuple(outer_differences)
+
+    @property
+    def outer_message(self) -> str:
+        """The message with the aliases of fields."""
+        return str(self).replace("; ".join(self.differences), "; ".join(self.outer_differences))
+
+
+class AlreadySent(AnotherValue):
+    """Another value was sent to the channel before with this key."""
+
+
+class AlreadyStarted(AnotherValue):
     """An execution was started before with this idempotency key and another payload. That execution goes on unchanged.
-    `execution_id` is its id. `differences` says where the payloads differ, with both values."""
+    `execution_id` is its id."""
 
-    def __init__(self, message: str, execution_id: str, differences: Sequence[str]) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, execution_id: str, differences: Sequence[str], outer_differences: Sequence[str]
+    ) -> None:
+        super().__init__(message, differences, outer_differences)
         self.execution_id = execution_id
-        self.differences = tuple(differences)
-
-
-class AlreadySent(ClientError):
-    """Another value was sent to the channel before with this key. `differences` says where the values differ, with
-    both."""
-
-    def __init__(self, message: str, differences: Sequence[str]) -> None:
-        super().__init__(message)
-        self.differences = tuple(differences)
 
 
 class AlreadyResolved(ClientError):

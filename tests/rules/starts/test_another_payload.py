@@ -221,7 +221,10 @@ async def test_over_http_another_payload_is_a_conflict() -> None:
         code, refused = await post({"id": "a", "lines": [{"itemName": "ink"}]})
         assert (code, refused["executionId"]) == (409, first["executionId"])
         assert refused["title"] == "Already started with another payload"
-        assert refused["differences"] == ["payload.lines.0.item_name was 'pen', is now 'ink'"]
+        assert refused["differences"] == ["payload.lines.0.itemName was 'pen', is now 'ink'"]
+        assert "payload.lines.0.itemName was 'pen', is now 'ink'. Nothing was changed" in refused["detail"]
+        code, refused = await post({"id": "a"})
+        assert refused["differences"] == ["payload.lines.0 was Line(itemName='pen', number=1), is now not there"]
     finally:
         await runtime.close(timedelta(0))
 
