@@ -26,7 +26,6 @@ from engine.ground.errors import (
     AlreadyStarted,
     Conflict,
     InvalidInput,
-    LaterEngine,
     Missing,
     NotEnded,
     Taken,
@@ -38,7 +37,7 @@ from engine.ground.names import execution_id, is_execution_id
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import MAX_READS, Store, wait_for_replica
-from engine.store.documents import INPUT, OUTPUT, SCHEMA, Execution, Large, is_large, new_run_id
+from engine.store.documents import INPUT, OUTPUT, Execution, Large, is_large, new_run_id
 from engine.values.error_records import ErrorRecord
 from engine.values.logic_flags import CURRENT
 from engine.values.repeats import Changes, changes
@@ -231,11 +230,7 @@ class Requests:
     async def _own(self, execution_id: str) -> Execution:
         """An execution whose documents this version may rewrite."""
         execution = await self.read(execution_id)
-        if execution.schema_version > SCHEMA:
-            raise LaterEngine(
-                f"a later version of the engine wrote execution {execution_id} (schema {execution.schema_version}; "
-                f"this version knows schema {SCHEMA}). Nothing was changed: ask an app that runs that version"
-            )
+        execution.check_schema()
         return execution
 
     def _tell(self, execution: Execution) -> None:

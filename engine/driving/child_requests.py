@@ -25,7 +25,7 @@ from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import MAX_READS, Store, wait_for_replica
-from engine.store.documents import INPUT, OUTPUT, Execution, InboxItem, Large, Parent, is_large, new_run_id
+from engine.store.documents import INPUT, OUTPUT, SCHEMA, Execution, InboxItem, Large, Parent, is_large, new_run_id
 from engine.values.error_records import ErrorRecord, record
 from engine.values.failures import ChildStopped, CircularWait
 from engine.values.logic_flags import CURRENT
@@ -64,7 +64,8 @@ async def begin_child(
 ) -> InboxItem | None:
     """Create the child that a step asks for, or attach to it. Returns the item that resolves the step, if there is one
     already: the exit of a child that has ended, the refusal of a circle, or the id of a child that the step doesn't
-    wait for. Raises MissingDocument if a child has ended but its result is gone, and StoreError."""
+    wait for. Raises MissingDocument if a child has ended but its result is gone, LaterEngine for a running child that
+    a later version of the engine wrote, and StoreError."""
     now = clock.now()
     execution, input = new_execution(step, parent, now, settings)
     waiting = Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id)
@@ -79,6 +80,7 @@ async def begin_child(
             if child.is_complete:
                 return await _exit(store, clock, child, waiting)
             if waiting not in child.parents:
+                child.check_schema()
                 child = await store.replace(transitions.attach(waiting, now).apply(child))
             if child.creator == parent.execution_id:
                 return None  # an earlier driver created it for this parent: creating a child closes no circle
@@ -94,7 +96,8 @@ async def drop_child(
 ) -> None:
     """Take back the wait of a parent for its child. With `interrupts`, also interrupt the child, if this parent created
     it. A child that doesn't exist is created as terminated, if it is the step's own. So an earlier driver that stood
-    still just before it created the child finds the child ended. Raises StoreError."""
+    still just before it created the child finds the child ended. The wait stays in a child that a later version of the
+    engine wrote: nobody minds its exit. Raises StoreError."""
     waiting = Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id)
     while True:
         with contextlib.suppress(Missing):
@@ -118,7 +121,7 @@ async def _detach(store: Store, clock: Clock, execution_id: str, waiting: Parent
     while True:
         with contextlib.suppress(Conflict):
             child = await store.read(execution_id)
-            if not child.is_complete and waiting in child.parents:
+            if not child.is_complete and waiting in child.parents and child.schema_version <= SCHEMA:
                 await store.replace(transitions.detach(waiting, clock.now()).apply(child))
             return
 

@@ -18,7 +18,7 @@ import contextlib
 from engine.ground.errors import Conflict, Missing, Unreadable
 from engine.store import transitions
 from engine.store.base import Store
-from engine.store.documents import Execution
+from engine.store.documents import SCHEMA, Execution
 
 
 async def find_circle(store: Store, parent: Execution, child: Execution) -> tuple[str, ...]:
@@ -42,12 +42,15 @@ async def find_circle(store: Store, parent: Execution, child: Execution) -> tupl
 
 
 async def _confirmed(store: Store, execution_id: str) -> Execution | None:
-    """The execution as it stands now. None if it isn't running, is missing or can't be read."""
+    """The execution as it stands now. None if it isn't running, is missing or can't be read. Also None if a later
+    version of the engine wrote it: that version looks for the circle."""
     while True:
         with contextlib.suppress(Conflict):
             try:
                 execution = await store.read(execution_id)
-                return None if execution.is_complete else await store.replace(transitions.confirm().apply(execution))
+                if execution.is_complete or execution.schema_version > SCHEMA:
+                    return None
+                return await store.replace(transitions.confirm().apply(execution))
             except (Missing, Unreadable):
                 return None
 

@@ -9,7 +9,8 @@ Invariants:
 2. Only a result that the workflow still waits for is recorded. A late result of a step that it gave up is dropped.
 3. A drive that has lost the lease writes nothing more, and cancels its running activities.
 4. An error of the store ends the drive, never the execution. The lease expires, and another drive loads what is stored.
-   If the store can't be reached, the claim isn't counted: the driver is alive.
+   If the store can't be reached, the claim isn't counted: the driver is alive. The same holds for a child that only a
+   later version of the engine may change.
 5. A Fault of the deployment suspends the execution. All events before it are recorded.
 """
 
@@ -43,7 +44,16 @@ from engine.driving.runs import run_of
 from engine.driving.suspension_log import log_suspension
 from engine.driving.workflow_log import write_lines
 from engine.ground import telemetry
-from engine.ground.errors import CodeFailed, Fault, HistoryFull, Quarantined, StoreError, Stuck, Unavailable
+from engine.ground.errors import (
+    CodeFailed,
+    Fault,
+    HistoryFull,
+    LaterEngine,
+    Quarantined,
+    StoreError,
+    Stuck,
+    Unavailable,
+)
 from engine.store import transitions
 from engine.store.base import MAX_DISCARD
 from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
@@ -115,7 +125,7 @@ class Drive:
                 marks.note("durable.status", "suspended" if self.execution.suspended else self.execution.status)
         except LeaseLost as lost:
             _log.info("execution %s: stopped driving: %s", id, lost, extra=fields_of(one))
-        except Unavailable as error:
+        except (Unavailable, LaterEngine) as error:
             _log.warning("execution %s: stopped driving, its lease will expire: %s", id, error, extra=fields_of(one))
             self._cancel()
             await self._uncount_claim()

@@ -31,7 +31,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from engine.ground.clock import Instant
-from engine.ground.errors import DecodingError, Unreadable
+from engine.ground.errors import DecodingError, LaterEngine, Unreadable
 from engine.values.error_records import ErrorRecord
 from engine.values.events import Event, Restarted, StepResolved, dump_events, load_events
 from engine.values.logic_flags import unknown
@@ -221,6 +221,14 @@ class Execution(Record):
     def is_of_later_engine(self) -> bool:
         """Whether it needs a later engine: it has a later schema, or logic flags that this engine doesn't know."""
         return self.schema_version > SCHEMA or bool(unknown(self.logic_flags))
+
+    def check_schema(self) -> None:
+        """Raises LaterEngine for an execution whose documents this version must not rewrite."""
+        if self.schema_version > SCHEMA:
+            raise LaterEngine(
+                f"a later version of the engine wrote execution {self.execution_id} (schema {self.schema_version}; "
+                f"this version knows schema {SCHEMA}). Nothing was changed: ask an app that runs that version"
+            )
 
     @property
     def owes(self) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from engine import Deferred, workflow
 from engine.boundary.answers import answered
 from engine.ground.errors import DecodingError, LaterEngine
 from engine.store import transitions
@@ -146,3 +149,70 @@ async def test_what_would_rewrite_an_execution_of_a_later_schema_is_refused(ende
             assert (await answered(lambda ask=request: ask(WAITING.execution_id))).status == 409  # type: ignore[misc]
         assert await take(store) == [newer]
         assert (await env.client.interrupt(WAITING.execution_id)).interrupted is not ended
+
+
+@workflow(idempotency_key=lambda key: key)
+async def newer_child(key: str) -> str:
+    return await newer_answer
+
+
+@workflow
+async def waits_for_newer(how: str) -> str:
+    if how == "gives up":
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(60):
+                return await newer_child("k")
+        return "gave up"
+    return await newer_child("k")
+
+
+newer_answer = Deferred("newer.answer", str)
+
+
+async def _make_newer(env: Environment, execution_id: str) -> Execution:
+    execution = await env.store.inner.read(execution_id)
+    return await env.store.inner.replace(execution.model_copy(update={"schema_version": SCHEMA + 1}))
+
+
+async def test_a_parent_changes_no_child_of_a_later_schema(caplog: pytest.LogCaptureFixture) -> None:
+    """It lets go, and no claim is counted. Where the child is of a known schema again, it goes on."""
+    async with Environment([newer_child, waits_for_newer]) as env:
+        child = await env.start(newer_child, "k")
+        await env.drive(child)
+        newer = await _make_newer(env, child.execution_id)
+        parent = await env.start(waits_for_newer, "")
+        for _ in range(12):
+            await env.drive(parent)
+            env.clock.advance(timedelta(minutes=2))
+        assert await env.store.inner.read(child.execution_id) == newer
+        waiting = await env.store.inner.read(parent.execution_id)
+        assert (waiting.status, waiting.suspended, waiting.cause) == ("running", False, None)
+        assert f"a later version of the engine wrote execution {child.execution_id}" in caplog.text
+        await env.store.inner.replace(newer.model_copy(update={"schema_version": SCHEMA}))
+        await env.resolve(child, newer_answer, "yes")
+        assert (await env.finish(parent)).value() == "yes"
+
+
+async def test_a_parent_that_gives_up_leaves_its_wait_in_a_child_of_a_later_schema() -> None:
+    """And ends without it."""
+    async with Environment([newer_child, waits_for_newer]) as env:
+        child = await env.start(newer_child, "k")
+        parent = await env.start(waits_for_newer, "gives up")
+        await env.drive(parent)
+        newer = await _make_newer(env, child.execution_id)
+        assert [each.execution_id for each in newer.parents] == [parent.execution_id]
+        env.clock.advance(timedelta(minutes=2))
+        assert (await env.drive(parent)).value() == "gave up"
+        assert await env.store.inner.read(child.execution_id) == newer
+
+
+async def test_the_exit_of_a_child_of_a_later_schema_is_left_to_that_version() -> None:
+    """Nobody marks it as delivered."""
+    newer = {**OWING.exec, "schema": SCHEMA + 1}
+    store = SqliteStore(":memory:")
+    async with Environment(PROGRAM, store) as env:
+        await put(store, [newer])
+        env.clock.advance(timedelta(days=2))
+        await env.drive(OWING.execution_id)
+        await env.worker.sweep()
+        assert await take(store) == [newer]
