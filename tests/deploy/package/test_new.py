@@ -82,7 +82,8 @@ def test_a_folder_with_something_in_it_is_refused(installed: Installed, tmp_path
     (tmp_path / "precious").write_text("mine")
     ran = installed.run("durable", "new", str(tmp_path), cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == f"durable new: {tmp_path} isn't an empty folder. Name a new or empty one: nothing is overwritten\n"
+    refusal = f"{tmp_path} isn't an empty folder. Name a new or empty one: nothing is overwritten"
+    assert ran.stderr == f"durable new: {refusal}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
