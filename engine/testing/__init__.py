@@ -1,4 +1,4 @@
-"""For tests of workflows, and of the engine itself."""
+"""The test kit: what authors need for tests of their workflows. The engine's own tests use it too."""
 
 from engine.store.wrapper import Call, WatchedStore
 from engine.testing.clock import ManualClock

@@ -1,4 +1,4 @@
-"""`python -m engine.testing MODULE RECORDING…`: do recorded histories still replay with the WORKFLOWS of a module?"""
+"""`python -m engine.testing MODULE RECORDING…`: checks that recordings still replay with a module's WORKFLOWS."""
 
 from __future__ import annotations
 

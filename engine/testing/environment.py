@@ -33,15 +33,16 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 SHOWN_EVENTS = 6
-"""How many events the error shows if an execution doesn't end."""
+"""If an execution doesn't end, the error shows this many of its last events."""
 TEST_SETTINGS = Settings(
     hold=timedelta(0), timers_ahead=timedelta(0), retention=timedelta(0), batch_budget=timedelta(days=1)
 )
-"""Each timer suspends its execution, so that the clock can jump to it. The budget of a batch doesn't end meanwhile."""
+"""With these settings each timer suspends its execution, so that the clock can jump to the timer's due time. The budget
+of a batch is so long that no batch exceeds it."""
 
 
 class Environment:
-    """An engine in memory, for tests: a store, a movable clock, and a worker that runs only when told to.
+    """An engine in memory, for tests: a store, a movable clock, and a worker that runs only when the test says so.
 
         async with Environment([fulfil]) as env:
             status = await env.run(fulfil, order)
@@ -50,15 +51,15 @@ class Environment:
     activities: functions that run in place of activities, by their names.
     children: functions that run in place of workflows, by their names. Each takes the payload, may be async, and is the
         code of a workflow. The replaced workflow need not be among `workflows`.
-    evict: whether workers let go after every activity, so that a driver with an empty memory replays each step.
+    evict: whether workers let go of an execution after every activity. The next driver then replays each step.
     patience: how long an attempt with a `timeout=` may run in real time. A longer attempt counts as hanging: the clock
         moves to the end of its timeout.
     workers: how many workers drive at once. They compete for every execution.
-    declares: declarations that workflows use and their code doesn't name, as for `Runtime`.
+    declares: declarations that workflows use, but that their code doesn't name. See `Runtime`.
     replays: whether `finish` replays the history of an ended execution, and raises the Fault of that replay.
 
-    `store` is a WatchedStore: its `calls` count, its hooks inject faults. `fail` and `crash_at` plan what goes wrong in
-    a step, `crash` ends the worker now, `ran` tells which steps really ran.
+    `store` is a WatchedStore: its `calls` list the store calls, and its hooks inject faults. `fail` and `crash_at` plan
+    a failure or a crash in a step. `crash` ends the worker now. `ran` returns the steps that really ran.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Environment:
 
     @property
     def client(self) -> Client:
-        """A client that knows this environment's worker."""
+        """A client of this environment, with its worker."""
         return Client(self.store, self.registry, self.settings, self.clock, self.worker)
 
     def new_worker(self, store: Store | None = None) -> Process:
@@ -108,7 +109,8 @@ class Environment:
         return worker
 
     def deploy(self, workflows: Sequence[Workflow[Any, Any]], declares: Sequence[Declaration] = ()) -> None:
-        """Replace the code and the workers, as a deployment does. Stand-ins stay."""
+        """Replace the code and the workers, as a deployment does. Functions that stand in for workflows or activities
+        stay."""
         self.registry = StagedRegistry(workflows, declares, self._stand_ins)
         self.worker = self.new_worker()
         self._others = [self.new_worker() for _ in self._others]
@@ -120,27 +122,28 @@ class Environment:
         return [info.step for info in self._script.ran if wanted in (None, info.execution_id)]
 
     def fail(self, step: str, error: BaseException, times: int | None = 1) -> None:
-        """Have the next attempts of that one step raise `error` instead of running: so many, or (None) all. `step` is
-        `name` for the first call of an activity in an execution, `name#2` for the second. For every call of an activity
-        it is `fail_activity`. Raises ValueError for an unknown name."""
+        """Make the next attempts of one step raise `error` instead of running. `times` is how many attempts; None means
+        all. `step` is `name` for the first call of an activity in an execution, and `name#2` for the second. For every
+        call of an activity, use `fail_activity`. Raises ValueError for an unknown name."""
         check_step(step, self.registry.step_names())
         self._script.failures[step] = error, times
 
     def fail_activity(self, activity: str | Activity[Any, Any], error: BaseException, times: int | None = None) -> None:
-        """Have every call of an activity raise `error` instead of running: all attempts of all its steps, or the next
-        `times` of them together. Raises ValueError for an unknown name."""
+        """Make every call of an activity raise `error` instead of running. `times` is how many attempts fail, in all
+        steps together; None means all. Raises ValueError for an unknown name."""
         name = activity if isinstance(activity, str) else activity.name
         check_step(name, self.registry.step_names())
         self._script.failures[every_call(name)] = error, times
 
     def crash_at(self, step: str, *, after: bool = False) -> None:
-        """Let the worker die when it comes to that step, or with `after`, when the step has run but isn't recorded yet.
-        Another worker takes over. `step` is as for `fail`."""
+        """Let the worker die just before it runs a step. With `after`, the worker dies when the step has run, and its
+        result isn't recorded yet. Another worker takes over. `step` is as for `fail`. Raises ValueError for an unknown
+        name."""
         check_step(step, self.registry.step_names())
         self._script.deaths[step] = after
 
     async def crash(self) -> None:
-        """Let the worker die with everything that it holds, like a process. Another worker takes its place, and the
+        """Let the worker die as a process dies, and lose everything in its memory. Another worker takes its place. The
         clock moves on until the dead worker's leases have expired."""
         self.worker.die()
         await self._replace_the_dead()
@@ -186,13 +189,13 @@ class Environment:
         return await client.status(id_of(execution))
 
     async def timeline(self, execution: str | Handle[Any]) -> str:
-        """What happened when in an execution, as text: each step that its code asked for, with the line of source, and
-        each event. Raises StoreError if there is no such execution."""
+        """The timeline of an execution, as text: each step that its code asked for, with the line of source, and each
+        event, with their times. Raises StoreError if there is no such execution."""
         return timeline(await self._inspect(execution))
 
     async def why(self, execution: str | Handle[Any]) -> str:
-        """What an execution waits for now, as text: each step with the line of source that asked for it; or why it
-        doesn't wait. Raises StoreError if there is no such execution."""
+        """What an execution waits for now, as text: each step with the line of source that asked for it. If it doesn't
+        wait, the text says why. Raises StoreError if there is no such execution."""
         return why(await self._inspect(execution))
 
     async def _inspect(self, execution: str | Handle[Any]) -> Inspection:
@@ -211,14 +214,15 @@ class Environment:
             if not ready:
                 return
             await self._drive(ready, [self.worker, *self._others])
-        raise AssertionError(f"there was still something to do after {limit} rounds")
+        raise AssertionError(f"executions still had work to do after {limit:,} rounds")
 
     async def finish(self, execution: str | Handle[Any], limit: int = 200) -> Status:
-        """Drive the execution and all others, moving the clock to whatever is due next, until this one has ended and
-        owes nobody its end, or everything waits for the outside alone. Timeouts run out: use `settle` to stop at the
-        present time. Raises AssertionError, which says what the execution did last, if that takes more than `limit`
-        moves of the clock, or if it waits for workflows that aren't in the environment; and a Fault if what has ended
-        can't be replayed."""
+        """Drive all executions, and move the clock to the next due time again and again. Stops when this execution has
+        ended, or when every execution waits only for values from outside. Returns the execution's status.
+
+        Moving the clock lets timeouts run out. To stop at the present time, use `settle`. Raises AssertionError if this
+        takes more than `limit` moves of the clock, or if executions belong to workflows that aren't in the environment.
+        The error shows what the execution did last. Raises a Fault if the ended execution can't be replayed."""
         id = id_of(execution)
         for _ in range(limit):
             await self.settle()
@@ -230,14 +234,14 @@ class Environment:
             known = [each for each in due if each.is_complete or self._is_known(each)]
             if due and not known:
                 raise AssertionError(
-                    f"nobody runs {_listed(due)}: give those workflows to the environment as well. "
+                    f"this environment lacks {_listed(due)}: add it to the environment's workflows. "
                     + await self._last_events(id)
                 )
             if not known:
                 return await self.status(id)
             self.clock.jump(min(map(self._next_look, known)) + timedelta(milliseconds=1))
         raise AssertionError(
-            f"execution {id} of {stored.workflow} neither ended nor came to rest in {limit:,} moves of the clock, to "
+            f"execution {id} of {stored.workflow} hasn't ended after {limit:,} moves of the clock, to "
             f"{self.clock.now():%Y-%m-%d %H:%M}. " + await self._last_events(id)
         )
 
@@ -277,8 +281,8 @@ class Environment:
             await asyncio.to_thread(replay, recording, [workflow])
         except Fault as fault:
             fault.add_note(
-                "Its end was reached; this is what a replay of its history then met. The code depends on something "
-                "that isn't recorded: `python -m engine.guard` names the usual suspects."
+                "The execution ended, but a replay of its history failed with this error. The code depends on "
+                "something that isn't recorded. `python -m engine.guard` finds the usual causes."
             )
             raise
 
@@ -300,7 +304,7 @@ class Environment:
         return sorted(found, key=lambda e: (e.created_at, e.execution_id))
 
     def _next_look(self, execution: Execution) -> datetime:
-        """When an execution with a due time may have work to do."""
+        """The next time at which an execution with a due time may have work to do."""
         assert execution.due_at is not None
         if not execution.is_leased(self.clock.now(), self.settings.skew) or execution.lease_expires_at is None:
             return execution.due_at

@@ -1,4 +1,4 @@
-"""A worker that can die like a process: at once, and without another call of the store."""
+"""A worker that dies as a process dies: at once, and without another store call."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Moment = Literal["before", "after"]
 
 @dataclass
 class Fate:
-    """The store call at which a process of an environment dies: the number of the call, and whether the process dies
-    before or after the call's effect. `calls` lists the calls so far."""
+    """The store call at which a process of an environment dies. `number` is the number of the call. `moment` says
+    whether the process dies before or after the call takes effect. `calls` lists the calls so far."""
 
     number: int | None = None
     moment: Moment = "before"
@@ -98,7 +98,7 @@ class Process(Worker):
             drive.drain()
 
     async def close(self, grace: timedelta = timedelta(seconds=5)) -> None:
-        """As for any worker. A dead worker has nothing left to let go of."""
+        """As for any worker. A dead worker holds nothing, so it only waits for its tasks."""
         if self.is_dead:
             await self._wait_for_tasks(grace)
         await super().close(grace)

@@ -1,4 +1,4 @@
-"""Replays recorded histories with today's code: do executions that run, or have run, still replay?
+"""Replays recorded histories with today's code, to check that the code still follows them.
 
 recording = await export(store, execution_id)         # JSON text: keep it beside your tests
 replay(recording, WORKFLOWS)                          # raises NonDeterminism where the code has changed
@@ -27,7 +27,7 @@ from engine.values.outcome import Outcome
 
 
 class NoRecording(ValueError):
-    """A text that is no recording of an execution."""
+    """A text isn't a recording of an execution."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Replayed:
 
 
 async def export(store: Store, execution: str | Handle[Any]) -> str:
-    """The recording of an execution, given by its handle or its id, as JSON text. Raises StoreError
-    if there is none."""
+    """The recording of an execution, as JSON text. `execution` is its handle or its id. Raises StoreError if there is
+    no such execution."""
     execution_id = id_of(execution)
     stored = await store.read(execution_id)
     loaded = await store.load(execution_id, stored.history_start)
@@ -56,15 +56,15 @@ def replay(recording: str, workflows: Sequence[Workflow[Any, Any]]) -> Replayed:
     """Replay a recording with today's code. No activity runs: each gives back its recorded result.
 
     Raises UnknownWorkflow if no workflow has the recording's name and version, and NoRecording for a text that `export`
-    didn't make. Also raises the Fault that would suspend the execution, such as NonDeterminism if the code asks for
-    another step or ends in another way.
+    didn't write. Raises the Fault that would suspend the execution, such as NonDeterminism if the code asks for another
+    step or ends with another outcome.
     """
     try:
         parsed = json.loads(recording)
         execution = Execution.from_document(parsed["execution"])
         chunks = [Chunk.from_document(chunk) for chunk in parsed["history"]]
     except (ValueError, TypeError, KeyError, DecodingError, Unreadable) as error:
-        raise NoRecording(f"this is no recording of an execution: {type(error).__name__}: {error}") from error
+        raise NoRecording(f"this isn't a recording of an execution: {type(error).__name__}: {error}") from error
     workflow = by_version(workflows).get((execution.workflow, execution.version))
     if workflow is None:
         raise UnknownWorkflow(f"no workflow is named {execution.workflow!r} with version {execution.version!r}")
@@ -93,12 +93,16 @@ def _compare(workflow: Workflow[Any, Any], execution: Execution, replayed: Repla
         return
     today = replayed.outcome
     if today is None:
-        raise NonDeterminism(f"it had {execution.outcome}, but today's code still waits for {replayed.waiting}")
+        raise NonDeterminism(
+            f"the recording ended as {execution.outcome}, but today's code still waits for {replayed.waiting}"
+        )
     if today.kind != execution.outcome or not _is_same(workflow.result, today.value, execution.completed_result):
         raise NonDeterminism(
-            f"it had {execution.outcome} with {execution.completed_result}, but today's code has {today.kind} with "
-            f"{today.value}"
+            f"the recording ended as {execution.outcome} with {execution.completed_result}, but today's code ends as "
+            f"{today.kind} with {today.value}"
         )
     was, now = (error.type if error else None for error in (execution.error, today.error))
     if was != now:
-        raise NonDeterminism(f"it had {execution.outcome} with {was}, but today's code has {today.kind} with {now}")
+        raise NonDeterminism(
+            f"the recording ended as {execution.outcome} with {was}, but today's code ends as {today.kind} with {now}"
+        )

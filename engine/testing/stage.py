@@ -1,4 +1,4 @@
-"""Controls the activities of a test: stand-ins by name, and failures and deaths of the process by step."""
+"""Controls the activities of a test: a test may replace them, make steps fail, or let the process die in a step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Died(BaseException):
 
 
 class Script:
-    """What a test has planned for the activities of an environment, and which of them ran.
+    """The test's plan for the activities of an environment, and a record of the activities that ran.
 
     replaced: functions that run in place of activities, by the activities' names.
     names: the names of all activities.
@@ -40,7 +40,7 @@ class Script:
         self.running: dict[object, datetime] = {}
         """The running attempts with a time limit, each with the time at which the limit ends."""
         self.deaths: dict[str, bool] = {}
-        """Steps in which the process dies, each with whether it dies after the step has run."""
+        """The steps in which the process dies. True: it dies after the step has run. False: before."""
 
     def enter(self) -> None:
         """Note that an attempt begins. Raises its planned error, if there is one."""
@@ -68,7 +68,7 @@ class Script:
             self.running.pop(attempt, None)
 
     def dies(self, after: bool) -> bool:
-        """Whether the process dies here, for the first and only time."""
+        """Whether the process dies at this point of the current step. Each planned death happens once."""
         step = current_info().step
         if self.deaths.get(step) is not after:
             return False
@@ -131,7 +131,7 @@ class Stage:
 
     async def _die(self) -> None:
         self._process.die()
-        await asyncio.Event().wait()  # its driver gives the activity up
+        await asyncio.Event().wait()  # until the dead process's driver cancels the activity
 
     def _leave(self) -> None:
         if self._script.evicts:
@@ -139,7 +139,7 @@ class Stage:
 
 
 def every_call(step: str) -> str:
-    """The text that stands for all steps of this step's activity."""
+    """The key of a failure that is planned for all steps of this step's activity."""
     return f"{step.partition('#')[0]}#*"
 
 
@@ -148,5 +148,5 @@ def check_step(step: str, names: Sequence[str]) -> None:
     name = step.partition("#")[0]
     if name not in names:
         near = difflib.get_close_matches(name, names, 3)
-        known = f"; there is {', '.join(near or names[:10])}" if names else "; these workflows call none"
+        known = f"; there is {', '.join(near or names[:10])}" if names else "; these workflows call no activity"
         raise ValueError(f"no activity is named {name!r}{known}")

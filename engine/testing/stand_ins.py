@@ -1,4 +1,4 @@
-"""Workflows that a test replaces: their callers start the real name, and a function of the test runs in its place."""
+"""Workflows that a test replaces. Callers start a workflow by its own name, and a function of the test runs instead."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ StandIn = Callable[..., Any]
 
 
 class StagedRegistry(Registry):
-    """An app in which functions stand in for workflows, by their names and in each of their versions.
+    """An app in which functions stand in for workflows. A function stands in for every version of its workflow.
 
-    A workflow that is replaced need not be in the list, nor need the workflows that it calls. Raises as `Registry`
-    does, ValueError for a name that no workflow here has, and TypeError for what isn't a function of the same payload.
+    The list need not contain a replaced workflow, nor the workflows that it calls. Raises as `Registry` does. Raises
+    ValueError for a name that no workflow here has, and TypeError if a stand-in isn't a function of the same payload.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class StagedRegistry(Registry):
         super().__init__(workflows, [*declares, *_reached(real)])
 
     def find(self, name: str, version: str) -> Workflow[Any, Any] | None:
-        """The workflow that an execution was started with, or what stands in for it."""
+        """The workflow with this name and version, or its stand-in."""
         return self._stand_ins.get((name, version)) or super().find(name, version)
 
 
 def _reached(workflows: Sequence[Workflow[Any, Any]]) -> list[Workflow[Any, Any]]:
-    """These workflows, and all that their code calls."""
+    """These workflows, and all workflows that their code calls."""
     called = [found.value for found in reach(workflows).named if isinstance(found.value, Workflow)]
     return list({id(each): each for each in (*workflows, *called)}.values())
 
@@ -69,4 +69,6 @@ def _unknown(name: str, workflows: Sequence[Workflow[Any, Any]]) -> str:
     names = sorted({each.name for each in _reached(workflows)})
     close = difflib.get_close_matches(name, names, 1)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names) or 'none'}"
-    return f"children= names no workflow of this environment, nor one that is called here: {name!r}; {hint}"
+    return (
+        f"children= names {name!r}, which is no workflow of this environment, nor one that its workflows call; {hint}"
+    )

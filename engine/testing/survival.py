@@ -1,4 +1,4 @@
-"""Checks that a test gives the same result wherever its process dies."""
+"""Checks that a test gives the same result, no matter at which store call its process dies."""
 
 from __future__ import annotations
 

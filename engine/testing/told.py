@@ -1,4 +1,4 @@
-"""An execution in words: what happened when, and what it waits for. For people who read a test's output."""
+"""Describes an execution in words: its timeline, and what it waits for. For people who read the output of a test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.values.events import AttemptFailed, Begun, Event, Patched, StepHeld,
 
 
 def timeline(seen: Inspection) -> str:
-    """What happened when, one line for each step that the code asked for and each event. Times count from the start."""
+    """A line for each step that the code asked for, and for each event. Times count from the start of the run."""
     one, start = seen.execution, seen.execution.run_started_at
     asked = [((each.turn, 1), each.at, f"asks for {_step(each)}{_line(each)}") for each in seen.asked]
     events = [((number, 0), event.at, shown(event)) for number, event in enumerate(seen.events, 1)]
@@ -23,7 +23,7 @@ def timeline(seen: Inspection) -> str:
 
 
 def why(seen: Inspection) -> str:
-    """What the execution waits for now, each with the line of source that asked; or why it doesn't wait."""
+    """A line for each step that the execution waits for now, with the line of source. Or why it doesn't wait."""
     one = seen.execution
     if one.is_complete:
         error = f": {one.error.type}: {one.error.message}" if one.error else ""

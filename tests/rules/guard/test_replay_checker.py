@@ -135,9 +135,13 @@ async def test_large_values_are_in_the_recording() -> None:
             "records the end of activity 'checker_look'.* now waits for activity 'c",
         ),
         (doubles, "waiting", "now asks activity 'checker_look' with another input"),
-        (says_something_else, "completed", "it had completed with .*, but today's code has completed with \"something"),
-        (fails_otherwise, "failed", "it had failed with Refused, but today's code has failed with Missing"),
-        (waits_on, "completed", "it had completed, but today's code still waits for .*timer#2"),
+        (
+            says_something_else,
+            "completed",
+            "ended as completed with .*, but today's code ends as completed with \"some",
+        ),
+        (fails_otherwise, "failed", "ended as failed with Refused, but today's code ends as failed with Missing"),
+        (waits_on, "completed", "ended as completed, but today's code still waits for .*timer#2"),
     ],
 )
 async def test_changed_code_is_found(changed: Any, how: str, words: str) -> None:
