@@ -158,7 +158,7 @@ async def test_what_no_workflow_can_replay() -> None:
     with pytest.raises(UnknownWorkflow):
         replay(recording, [workflow(name="asks", version="2")(asks.function)])
     for text in ("", "[]", "{}", '{"execution": {}, "history": []}', recording[:-20]):
-        with pytest.raises(NoRecording, match="no recording of an execution"):
+        with pytest.raises(NoRecording, match="a recording of an execution"):
             replay(text, [asks])
 
 
