@@ -94,9 +94,9 @@ async def answered(work: Callable[[], Awaitable[Response]]) -> Response:
     except NotReopened as error:
         return problem(409, "Can't run again", str(error))
     except LaterEngine as error:
-        return problem(409, "A later version wrote it", str(error))
+        return problem(409, "Written by a later version of the engine", str(error))
     except NotEnded as error:
-        return problem(409, "Not to be purged yet", str(error))
+        return problem(409, "Can't be purged yet", str(error))
     except UnreadableExecution as error:
         return problem(500, "The execution can't be read", str(error))
     except ClientError as error:

@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.progress import track
 
 from engine.cli.api import Api
+from engine.cli.display import show_list
 from engine.cli.options import AsJson, Url
 from engine.cli.output import print_json, print_shown, text
 from engine.cli.pages import pages
 from engine.cli.problems import PROBLEM, USAGE, Refused
-from engine.cli.shown import show_list
 from engine.cli.steering import Reason, body_of
 
 MAX_BULK = 10_000

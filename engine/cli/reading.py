@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from engine.cli.api import Api
+from engine.cli.display import show_events, show_family, show_list, show_stack
 from engine.cli.options import AsJson, Key, Named, Url, id_of
 from engine.cli.output import print_json, print_shown, text
 from engine.cli.pages import pages
 from engine.cli.problems import Refused
-from engine.cli.shown import show_events, show_family, show_list, show_stack
 from engine.cli.starting import report
 
 

@@ -9,10 +9,10 @@ from urllib.parse import quote
 import typer
 
 from engine.cli.api import MAX_WAIT, Api
+from engine.cli.display import show_execution
 from engine.cli.options import AsJson, Url, json_given
 from engine.cli.output import print_json, print_shown
 from engine.cli.problems import PROBLEM
-from engine.cli.shown import show_execution
 
 
 def start(

@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from engine.cli.api import Api
+from engine.cli.display import Json, show_execution, state, state_of, step_line
 from engine.cli.options import AsJson, Key, Named, Url, id_of
 from engine.cli.output import new_console, print_json, print_shown, text
-from engine.cli.shown import Json, show_execution, state, state_of, step_line
 from engine.cli.starting import raise_unless_well
 
 MAX_STEPS = 10_000

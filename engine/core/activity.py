@@ -13,8 +13,8 @@ from types import MethodType
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
 from engine.core.loop import DurableLoop
-from engine.core.places import declared_at
 from engine.core.retry import NEVER, Retry
+from engine.core.source_places import declared_at
 from engine.ground.names import checked_name
 from engine.values.codec import Signature
 

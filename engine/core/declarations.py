@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Ty
 
 from engine.core.activity import Call, current_context, named
 from engine.core.options import Options, checked_tags
-from engine.core.places import declared_at
 from engine.core.plans import Plan
+from engine.core.source_places import declared_at
 from engine.core.typed_values import TypedValues
 from engine.ground import tokens
 from engine.ground.errors import EncodingError, InvalidInput

@@ -20,8 +20,8 @@ from engine.core.declarations import Channel, Deferred, Schedule, Workflow
 from engine.core.declared_errors import ErrorClasses, declared_errors
 from engine.core.discovery import Found, reach
 from engine.core.inline_step import InlineActivity, texts_beside_steps
-from engine.core.places import class_place
 from engine.core.schedules import plan_changes
+from engine.core.source_places import class_place
 from engine.ground.errors import NotDurable
 from engine.values.failures import Failure, check_fields
 from engine.values.same_type import is_same_type, shown_type

@@ -27,7 +27,7 @@ from engine.testing.process import Fate, Process
 from engine.testing.replayer import export, replay
 from engine.testing.stage import Script, Stage, check_step, every_call
 from engine.testing.stand_ins import StagedRegistry
-from engine.testing.told import shown, timeline, why
+from engine.testing.timeline import shown, timeline, why
 
 R = TypeVar("R")
 T = TypeVar("T")
