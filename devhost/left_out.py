@@ -13,6 +13,7 @@ ALWAYS = (
     "sign-in: no token is checked; with --user, every caller with the key is that user",
     "telemetry: nothing goes to Application Insights; a function's context has no trace",
     "timers: a run that was missed while no host ran isn't made up for",
+    "functionTimeout: here it cancels the invocation; in Azure it ends the worker process, with all that runs in it",
     "limits: a request may take as long as its function, and memory is this machine's",
 )
 

@@ -15,6 +15,13 @@ from devhost.invoke import InvocationError, Invoker
 from devhost.listener import INVISIBLE_SECONDS, QueueListener
 from devhost.queues import KEPT_SECONDS, MAX_BYTES, Queues
 from devhost.settings import QueueSettings
+from engine import Runtime
+from engine.boundary.functions import blueprint
+from engine.boundary.hints import to_message
+from engine.driving.hand_overs import Hint
+from engine.driving.notices import Notice
+from engine.ground.errors import Unavailable
+from engine.store.sqlite.store import SqliteStore
 from tests.devhost.support import FakeClock, queue_function, settle
 
 SETTINGS = QueueSettings(batch_size=4, new_batch_threshold=2, poll_seconds=1, retry_seconds=10, max_dequeues=3)
@@ -108,6 +115,35 @@ async def test_a_failed_message_comes_again_later_and_is_poison_in_the_end(
     assert site.given == ["bad"] * SETTINGS.max_dequeues
     assert (await site.queues.count("q"), await site.queues.count("q-poison")) == (0, 1)
     assert "moves to q-poison" in caplog.text
+
+
+async def test_the_engine_gives_notice_when_a_hint_becomes_poison(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The store is away at each delivery. The message says which delivery it is, as in Azure."""
+    monkeypatch.setenv("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
+    monkeypatch.setattr("engine.boundary.hints.MAX_DELIVERIES", SETTINGS.max_dequeues)
+    runtime = Runtime([], lambda: SqliteStore(":memory:"))
+    app = func.FunctionApp()
+    app.register_functions(blueprint(runtime))
+    drive_one = next(f.get_user_function() for f in app.get_functions() if f.get_function_name() == "drive_one")
+
+    async def away(*_: object) -> None:
+        site.given.append("away")
+        raise Unavailable("nobody answers")
+
+    async def listen(message: func.QueueMessage) -> None:
+        await drive_one(message, None)
+
+    monkeypatch.setattr(runtime.worker, "drive_one", away)
+    await site.send(to_message(Hint("0" * 32)))
+    site.start(listen)
+    await site.clock.advance(100)
+    assert site.given == ["away"] * SETTINGS.max_dequeues
+    assert await site.queues.count("q-poison") == 1
+    (notice,) = (record for record in caplog.records if hasattr(record, "notice"))
+    assert (notice.__dict__["notice"], notice.__dict__["execution_id"]) == (Notice.POISONED, "0" * 32)
+    await runtime.close()
 
 
 async def test_a_message_stays_invisible_while_its_function_runs(site: Site) -> None:
