@@ -53,17 +53,19 @@ class Registry:
         self._add_keepers()
         declares = [*declares, *([plan_changes] if self._schedules else [])]
         named = [*reached.named, *(Found(each, None) for each in declares)]
+        # `from engine import *` puts the engine's own channel beside the app's. Only an app with schedules has it.
+        beside = [found for found in reached.beside if found.value is not plan_changes]
         self._check_children(named)
-        self._activities = _by_name(Activity, named, reached.beside)
+        self._activities = _by_name(Activity, named, beside)
         self.raises: ErrorClasses = declared_errors(self._activities.values())
         """The exception classes that come back as themselves from children and from handles."""
         self._inline = set(texts_beside_steps(reached.functions))
-        self._deferreds = _by_name(Deferred, named, reached.beside)
-        self._channels = _by_name(Channel, named, reached.beside)
+        self._deferreds = _by_name(Deferred, named, beside)
+        self._channels = _by_name(Channel, named, beside)
         _check_kinds_of_deferreds(self._deferreds)
         for found in named:
             _check_annotations(found.value)
-        for found in reached.beside:
+        for found in beside:
             if isinstance(found.value, type):
                 _check_annotations(found.value)
 
