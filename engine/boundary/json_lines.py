@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 
 MAX_CHARACTERS = 8_000
 """Longer texts lose their middle. Application Insights cuts a message at 32,768 characters, and a cut line can't be
@@ -22,9 +23,9 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
+            **{name: value for name, value in record.__dict__.items() if name not in _OWN},
             "level": record.levelname,
             "logger": record.name,
-            **{name: value for name, value in record.__dict__.items() if name not in _OWN},
             "message": record.getMessage(),
         }
         if record.exc_info:
@@ -47,7 +48,7 @@ def _is_kept(record: logging.LogRecord) -> bool:
 
 
 def _short(value: object) -> str | float | bool | None:
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     text, half = str(value), MAX_CHARACTERS // 2
     return text if len(text) <= MAX_CHARACTERS else f"{text[:half]} … {text[-half:]}"

@@ -225,12 +225,12 @@ def test_a_kept_line_is_short_enough_to_be_read_and_tells_its_error() -> None:
         raise ValueError("x" * 50_000)
     except ValueError as error:
         record = logging.LogRecord("engine", logging.ERROR, "", 0, "%s\nsecond line", ("é" * 50_000,), None)
-        record.__dict__ |= {"left_alone": "z" * 50_000, "overdue_seconds": 1.5}
+        record.__dict__ |= {"left_alone": "z" * 50_000, "overdue_seconds": 1.5, "level": "mine", "odd": float("nan")}
         record.exc_info = (type(error), error, error.__traceback__)
     text = JsonLines().format(record)
     assert len(text) < 32_768
     assert len(text.splitlines()) == 1
-    line = json.loads(text)
+    line = json.loads(text, parse_constant=pytest.fail)
     assert (line["level"], line["logger"], line["overdue_seconds"]) == ("ERROR", "engine", 1.5)
     half = MAX_CHARACTERS // 2
     assert line["message"] == f"{'é' * half} … {'é' * (half - 12)}\nsecond line"
