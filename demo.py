@@ -52,6 +52,8 @@ class Demo:
             location = started["links"]["self"].removeprefix(self._url)
             self._say("you", f"POST /api/workflows/fulfil             → 202, execution {started['executionId'][:8]}…")
             _until(lambda: self._step_is_recorded("charge"), "the card to be charged")
+            _until(self._is_held, "the queue to hand the order over")
+            time.sleep(0.3)  # the replay takes less, and reserve takes a second
             self._say("engine", "charge is done and recorded; reserve is running")
             os.kill(host.pid, signal.SIGKILL)
             host.wait()
@@ -67,8 +69,15 @@ class Demo:
             self._say("engine", f"{ended['outcome']}: {len(ended['result']['parcels'])} parcels shipped in parallel")
             repeated = self._call("POST", "/api/workflows/fulfil", ORDER)
             same = repeated["result"] == ended["result"]
+            picture = self._timeline(started["executionId"])
             self._say("you", f"POST the same order once more          → 200, {'the same receipt' if same else 'NO!'}")
+        self._say("", f"\n{picture}")
         return self._account()
+
+    def _timeline(self, execution_id: str) -> str:
+        """What `durable timeline` draws."""
+        command = [sys.executable, "-m", "engine.cli", "timeline", execution_id, "--url", f"{self._url}/api"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     def _account(self) -> int:
         effects = self._effects()
@@ -134,6 +143,12 @@ class Demo:
         with closing(sqlite3.connect(self._folder / "workflows.sqlite", timeout=10)) as db:
             rows = db.execute("SELECT body FROM documents WHERE id LIKE 'history::%'").fetchall()
         return any(event.get("step") == step for (body,) in rows for event in json.loads(body)["events"])
+
+    def _is_held(self) -> bool:
+        """Whether a driver holds the execution. Between two invocations nobody does."""
+        with closing(sqlite3.connect(self._folder / "workflows.sqlite", timeout=10)) as db:
+            rows = db.execute("SELECT body FROM documents WHERE id = 'exec'").fetchall()
+        return any("worker" in json.loads(body) for (body,) in rows)
 
     def _effects(self) -> list[tuple[str, str, datetime]]:
         with closing(sqlite3.connect(self._ledger, timeout=10)) as db:

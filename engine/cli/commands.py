@@ -12,7 +12,7 @@ from engine.cli.check_deploy import check_deploy
 from engine.cli.doctor import doctor
 from engine.cli.new import CannotLayOut, lay_out
 from engine.cli.problems import Refused, add_command
-from engine.cli.reading import get, history, list_executions, stack, tree
+from engine.cli.reading import get, history, list_executions, stack, timeline, tree
 from engine.cli.recordings import export, replay
 from engine.cli.starting import start
 from engine.cli.steering import interrupt, purge, resolve, resume, retry, send, terminate
@@ -50,6 +50,7 @@ add_command(app, "list", list_executions, takes_filter=True)
 add_command(app, "watch", watch)
 add_command(app, "stack", stack)
 add_command(app, "history", history)
+add_command(app, "timeline", timeline)
 add_command(app, "tree", tree)
 add_command(app, "resolve", resolve)
 add_command(app, "send", send)

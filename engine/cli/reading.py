@@ -1,7 +1,8 @@
-"""`durable get`, `list`, `tree`, `history` and `stack`: show what the API answers about executions."""
+"""`durable get`, `list`, `tree`, `history`, `timeline` and `stack`: show what the API answers about executions."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,10 @@ from engine.cli.output import print_json, print_shown, text
 from engine.cli.pages import pages
 from engine.cli.problems import Refused
 from engine.cli.starting import report
+from engine.cli.timeline import show_timeline
+
+MAX_STEPS = 1_000
+"""Steps and events in a timeline."""
 
 
 def get(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
@@ -84,6 +89,22 @@ def history(
     _note(found.get("problem"))
     if "continuation" in found:
         _note(f"{found['length']:,} events in all: see --limit")
+
+
+def timeline(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:
+    """Draw what an execution did when: a bar for each step."""
+    with Api.at(url) as api:
+        id = id_of(execution, key)
+        status: dict[str, Any] = api.get(f"executions/{id}", {})
+        found = pages(api, f"executions/{id}/steps", "steps", {}, MAX_STEPS, 1_000)
+        events = pages(api, f"executions/{id}/history", "events", {"values": "short"}, MAX_STEPS, 1_000)
+    if as_json:
+        print_json(found)
+        return
+    print_shown(show_timeline(status, found["steps"], events["events"], datetime.now(UTC)))
+    _note(found.get("problem"))
+    if "continuation" in found:
+        _note(f"there are more than {MAX_STEPS:,} steps")
 
 
 def stack(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:

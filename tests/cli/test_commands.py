@@ -88,6 +88,13 @@ def test_history_is_text_and_nothing_else(site: Site, waiting: str) -> None:
     assert cut.err == "3 events in all: see --limit\n"
 
 
+def test_timeline_draws_a_bar_for_each_step(site: Site, waiting: str) -> None:
+    head, *rows = site.ok("timeline", waiting).out.splitlines()
+    assert re.match(r"waits suspended in [\d.]+ s$", head)
+    assert re.match(r"double +━+ +[\d.e-]+ s$", rows[0])
+    assert any(re.match(r"deferred page.decision +─+ +[\d.e-]+ s so far$", row) for row in rows)
+
+
 def test_stack_names_the_lines(site: Site, waiting: str) -> None:
     shown = site.ok("stack", waiting).out
     assert re.search(
