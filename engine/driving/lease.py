@@ -293,10 +293,14 @@ class Lease:
         """Whether the run before has read the item, or this driver has deleted it for a restart."""
         return item.write_id in self._read_before or item.write_id in self._discarded
 
+    def _is_older(self, item: InboxItem) -> bool:
+        """Whether the item was sent before this execution was created, so perhaps to a purged one with its id."""
+        return item.at < self.execution.created_at - self._settings.skew
+
     async def _present(self, item: InboxItem) -> InboxItem | None:
-        """The item as it stands. An item that the run before has read is deleted: then a replica lags. Or a repeated
-        request has sent it once more: then it counts as any other."""
-        if not self._was_read(item):
+        """The item as it stands. One that the run before has read, or that was sent to a purged run, is deleted: then a
+        replica lags. Or a repeated request has sent it once more: then it counts as any other."""
+        if not (self._was_read(item) or self._is_older(item)):
             return item
         try:
             return await self._store.read_inbox(item.execution_id, item.id)

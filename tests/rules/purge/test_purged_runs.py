@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextvars
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from engine import Deferred, Workflow, activity, workflow
-from engine.store.base import Filter
-from engine.store.documents import Chunk, of_run
+from engine.store.base import Filter, Loaded
+from engine.store.documents import Chunk, InboxItem, of_run
 from engine.testing import Environment, export, replay
 from tests.support.gates import Gate, nth
 from tests.support.processes import PAST_LEASE, Process
@@ -155,3 +157,37 @@ def test_what_of_a_partition_is_a_runs_history(stored: list[tuple[int, str | Non
     again. A version before runs had names wrote none."""
     history = of_run([chunk(*one) for one in stored], "a", start)
     assert " ".join(f"{one.number}{one.run_id if one.events else '-'}" for one in history) == read
+
+
+@workflow(idempotency_key=lambda: "one")
+async def purged_waits() -> str:
+    return await purged_answer
+
+
+@pytest.mark.parametrize("read_twice", [False, True])
+async def test_a_value_that_was_sent_to_a_purged_run_is_not_read_by_the_next(read_twice: bool) -> None:
+    """The driver looks again at an item that is older than its execution. Two old reads in a row are a limit, which the
+    guide names."""
+    async with Environment([purged_waits]) as env:
+        handle = await env.start(purged_waits)
+        await env.drive(handle)
+        await env.resolve(handle, purged_answer, "old")
+        (old,) = (await env.store.inner.load(handle.execution_id)).inbox
+        await env.finish(handle)
+        env.clock.advance(timedelta(minutes=2))
+        await handle.purge()
+        await env.start(purged_waits)
+        await env.drive(handle)
+        await env.resolve(handle, purged_answer, "fresh")
+        inner, load, read, lags = env.store.inner, env.store.inner.load, env.store.inner.read_inbox, iter([True])
+
+        async def lagging(execution_id: str, from_chunk: int = 0) -> Loaded:
+            loaded = await load(execution_id, from_chunk)
+            return replace(loaded, inbox=[old]) if next(lags, False) else loaded
+
+        async def read_again(execution_id: str, id: str) -> InboxItem:
+            return old if read_twice else await read(execution_id, id)
+
+        inner.load, inner.read_inbox = lagging, read_again  # type: ignore[method-assign]
+        assert (await env.drive(handle)).value() == ("old" if read_twice else "fresh")
+        assert next(lags, None) is None
