@@ -115,9 +115,8 @@ class Client:
         After `timeout` (seconds, or a timedelta) this call raises TimeoutError, and the execution goes on. Raises as
         `start` and `Handle.result` do, and RuntimeError for a client without a worker.
         """
-        found = self._find(workflow)
-        execution = await self._start(found, payload, key)
-        self._drive_here(execution)
+        found, driver = self._find(workflow), self._driver()
+        execution = await self._start(found, payload, key, driver)
         return await Handle(self, found, execution.execution_id).result(timeout)
 
     @overload
@@ -151,10 +150,8 @@ class Client:
         else:
             normal = found.payload.accept(text)
             value = found.payload.decode(normal)
-        execution = await self._requests.start(found, value, normal, key)
-        if drive and not execution.is_complete:
-            self._drive_here(execution)
-        return await self._requests.status(execution)
+        driver = self._driver() if drive else None
+        return await self._requests.status(await self._requests.start(found, value, normal, key, driver))
 
     async def status(self, execution: str | Handle[Any]) -> Status:
         """The status of an execution. Raises UnknownExecution."""
@@ -168,11 +165,12 @@ class Client:
         """Wait until an execution has ended, for `timeout` at most (seconds, or a timedelta), and until this process is
         about to close. Returns the execution's status then. Raises UnknownExecution."""
         execution_id = id_of(execution)
-        deadline = self._clock.now() + _duration(timeout)
-        status, pause = await self.status(execution_id), FIRST_POLL
-        while not status.is_complete and (left := deadline - self._clock.now()) > timedelta(0):
+        deadline, pause = self._clock.now() + _duration(timeout), FIRST_POLL
+        # An execution that this process drives exists, and needs no look before the drive is over.
+        status = None if self._drive_of(execution_id) else await self.status(execution_id)
+        while not (status and status.is_complete) and (left := deadline - self._clock.now()) > timedelta(0):
             ended = asyncio.Event()
-            task = self._worker.running(execution_id) if self._worker else None
+            task = self._drive_of(execution_id)
             if task is not None:
                 task.add_done_callback(_setter(ended))
             await self._clock.wait(ended, min(left, left if task else pause).total_seconds())
@@ -180,14 +178,15 @@ class Client:
             status = await self.status(execution_id)
             if self._worker is not None and self._worker.is_draining:
                 break  # this process no longer drives it
-        return status
+        return status or await self.status(execution_id)
+
+    def _drive_of(self, execution_id: str) -> asyncio.Task[None] | None:
+        return self._worker.running(execution_id) if self._worker else None
 
     async def drive(self, execution: str | Handle[Any]) -> None:
         """Drive an execution in this process until it ends, is suspended, or belongs to another driver. Raises
         UnknownExecution, and RuntimeError for a client without a worker."""
-        if self._worker is None:
-            raise RuntimeError("this client has no worker to drive with")
-        await self._worker.drive(await self._requests.read(id_of(execution)))
+        await self._driver().drive(await self._requests.read(id_of(execution)))
 
     @overload
     async def resolve(self, execution: str | Handle[Any], deferred: Deferred[None]) -> Status: ...
@@ -279,15 +278,16 @@ class Client:
         """The health of the app. Raises StoreError if the store can't be reached."""
         return await look(self._store, self._registry, self._clock)
 
-    async def _start(self, workflow: Workflow[Any, Any], payload: Any, key: str | None) -> Execution:
+    async def _start(
+        self, workflow: Workflow[Any, Any], payload: Any, key: str | None, driver: Worker | None = None
+    ) -> Execution:
         text, value = workflow.stored_payload(workflow.default_payload() if payload is MISSING else payload)
-        return await self._requests.start(workflow, value, text, key)
+        return await self._requests.start(workflow, value, text, key, driver)
 
-    def _drive_here(self, execution: Execution) -> None:
+    def _driver(self) -> Worker:
         if self._worker is None:
             raise RuntimeError("this client has no worker to drive with")
-        if not execution.is_complete:
-            self._worker.start(execution)
+        return self._worker
 
     def _find(self, workflow: str | Workflow[Any, Any]) -> Workflow[Any, Any]:
         name = workflow.name if isinstance(workflow, Workflow) else workflow

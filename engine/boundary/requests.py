@@ -82,9 +82,11 @@ class Requests:
         if it does."""
         return Status.of(execution, result, why_left_alone(execution, self._registry), self._registry.raises)
 
-    async def start(self, workflow: Workflow[Any, Any], value: Any, text: str, key: str | None) -> Execution:
-        """Start an execution, or return the one that was started before with this idempotency key. Raises
-        AlreadyStarted if that one has another payload."""
+    async def start(
+        self, workflow: Workflow[Any, Any], value: Any, text: str, key: str | None, driver: Worker | None = None
+    ) -> Execution:
+        """Start an execution, or return the one that was started before with this idempotency key. `driver`: a worker
+        that drives it at once. Raises AlreadyStarted if that one has another payload."""
         if key is None:
             key = workflow.key_of(value)
         elif not isinstance(key, str) or not key:
@@ -107,14 +109,18 @@ class Requests:
             updated_at=now,
         ).with_write_id()
         input = Large(id=INPUT, execution_id=id, value=text).with_write_id() if large else None
-        while True:
-            try:
-                return await self._store.create(execution, input)
-            except Taken:
-                with contextlib.suppress(UnknownExecution):  # it was purged in the meantime: try again
-                    first = await self.read(id)
-                    await self._check_payload(workflow, first, text)
-                    return first
+
+        async def create(execution: Execution) -> Execution:
+            while True:
+                try:
+                    return await self._store.create(execution, input)
+                except Taken:
+                    with contextlib.suppress(UnknownExecution):  # it was purged in the meantime: try again
+                        first = await self.read(id)
+                        await self._check_payload(workflow, first, text)
+                        return first
+
+        return await (create(execution) if driver is None else driver.start_new(execution, create))
 
     async def _check_payload(self, workflow: Workflow[Any, Any], first: Execution, text: str) -> None:
         payload = await self._first_payload(first)

@@ -2,8 +2,40 @@
 
 from __future__ import annotations
 
+import logging
+
 from engine.core.registry import Registry
+from engine.driving.log_fields import fields_of
+from engine.driving.notices import Notice
 from engine.store.documents import Execution
+
+_log = logging.getLogger("engine")
+
+
+class LeftAlone:
+    """What the worker of one process leaves alone. Each reason is logged once."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._unknown: set[tuple[str, str]] = set()
+        self._unreadable: dict[str, str] = {}
+        """The last logged problem of each execution that can't be read."""
+
+    def note(self, execution: Execution) -> None:
+        """Log why this app doesn't drive an execution, once for each version of a workflow."""
+        kind = (execution.workflow, execution.version)
+        why = why_left_alone(execution, self._registry)
+        if why is not None and kind not in self._unknown:
+            self._unknown.add(kind)
+            fields = fields_of(execution, version=execution.version, notice=Notice.LEFT_ALONE, left_alone=why)
+            _log.warning("execution %s is left alone: %s", execution.execution_id, why, extra=fields)
+
+    def note_unreadable(self, execution_id: str, problem: str) -> None:
+        """Log that the documents of an execution can't be read, once for each problem."""
+        if self._unreadable.get(execution_id) != problem:
+            self._unreadable[execution_id] = problem
+            fields = {"execution_id": execution_id, "notice": Notice.LEFT_ALONE, "left_alone": problem}
+            _log.error("execution %s is left alone: %s", execution_id, problem, extra=fields)
 
 
 def why_left_alone(execution: Execution, registry: Registry) -> str | None:

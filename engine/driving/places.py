@@ -41,6 +41,10 @@ class Places:
             raise
         return place
 
+    async def enter_now(self) -> Place | None:
+        """As `enter`, if that needs no waiting. Otherwise None."""
+        return None if self._held.locked() or self._computing.locked() else await self.enter()
+
     async def _take(self) -> None:
         await self._computing.acquire()
         self._free -= 1

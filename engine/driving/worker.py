@@ -17,34 +17,31 @@ import asyncio
 import contextlib
 import logging
 import random
-import uuid
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from engine.core.registry import Registry
 from engine.driving.child_requests import notify_parents
-from engine.driving.claim import Claim
+from engine.driving.claim import Claim, Create, claim_new, claim_stored
 from engine.driving.drive import Drive
 from engine.driving.hand_overs import HandOver, HandOvers, Hint
-from engine.driving.left_alone import why_left_alone
+from engine.driving.left_alone import LeftAlone
 from engine.driving.log_fields import fields_of, mark_lines_of_activities
 from engine.driving.notices import Notice
 from engine.driving.places import Place, Places
 from engine.driving.resources import Resources
 from engine.driving.threads import Threads
 from engine.driving.timers import Timers, is_soon
+from engine.driving.waiting import wait_within
 from engine.driving.watchdog import Watchdog
 from engine.ground import telemetry
 from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, DecodingError, Missing, Unavailable, Unreadable
 from engine.ground.settings import Settings
-from engine.store import transitions
 from engine.store.base import Page, Store, page_of
 from engine.store.documents import Execution
 
-CLAIM_TRIES = 3
-"""How often the worker tries to claim one execution, if each claim meets a newer version of it."""
 MOST_HINTS = 1_000
 """The most executions that one sweep hands over. The platform takes some milliseconds to send a hint."""
 
@@ -80,14 +77,28 @@ class Worker:
         self._hand_overs = HandOvers()
         self._timers = Timers(clock, self._fire)
         self._closing = False
-        self._unknown: set[tuple[str, str]] = set()
-        self._unreadable: dict[str, str] = {}
-        """The last logged problem of each execution that can't be read, so that a problem is logged only once."""
+        self._left_alone = LeftAlone(registry)
 
     def start(self, execution: Execution) -> asyncio.Task[None]:
         """Begin to drive an execution, if it has work to do and nobody drives it. The task ends when the drive ends.
         The task raises Unavailable only if the claim failed because the store can't be reached."""
-        task = asyncio.create_task(self._drive(execution), name=f"drive {execution.execution_id}")
+        return self._spawn(self._guarded(execution, lambda: self._attend(execution)), execution)
+
+    async def start_new(self, execution: Execution, create: Create) -> Execution:
+        """Store a new execution by `create`, and begin to drive what is stored, if it has work to do and nobody drives
+        it. If there is a place now, the execution is created as claimed: that saves the request of the claim.
+
+        Returns what is stored. The work goes on if the caller is cancelled. Raises what `create` raises, and
+        Unavailable if this worker ends meanwhile: then nobody knows whether the execution is stored.
+        """
+        stored: asyncio.Future[Execution] = asyncio.get_running_loop().create_future()
+        work = self._guarded(execution, lambda: self._store_and_drive(execution, create, stored))
+        task = self._spawn(work, execution)
+        task.add_done_callback(lambda _: _answer(stored, Unavailable("the worker was closed: start it again")))
+        return await stored
+
+    def _spawn(self, work: Coroutine[Any, Any, None], execution: Execution) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=f"drive {execution.execution_id}")
         self._tasks.add(task)
         task.add_done_callback(self._forget)
         return task
@@ -142,7 +153,7 @@ class Worker:
         if hand_over is not None:
             await self._drive_all(here, hand_over)
         if not hints:  # the platform sends hints when this invocation ends, so they must not wait
-            await self._wait_within(begun + self._settings.sweep_waits - self._clock.now(), timers)
+            await wait_within(self._clock, begun + self._settings.sweep_waits - self._clock.now(), timers)
         return looked_at
 
     async def drive_one(self, hint: Hint, hand_over: HandOver) -> None:
@@ -161,7 +172,7 @@ class Worker:
         elif not self._closing:
             self._late.discard(task)
             self._drives[execution.execution_id][0].go_on()
-        await self._wait_within(self._settings.invocation_budget, [task])
+        await wait_within(self._clock, self._settings.invocation_budget, [task])
         await self._end_batch({task: execution}, hand_over)
 
     async def _due(self) -> AsyncIterator[tuple[list[Execution], list[Execution]]]:
@@ -241,22 +252,9 @@ class Worker:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds.total_seconds())
 
-    async def _wait_within(self, time: timedelta, tasks: Collection[asyncio.Task[None]]) -> None:
-        """Wait until these tasks have ended, for `time` at most."""
-        pending = [task for task in tasks if not task.done()]
-        if not pending:
-            return
-        ended = asyncio.Event()
-        waiting = asyncio.ensure_future(asyncio.wait(pending))
-        waiting.add_done_callback(lambda _: ended.set())
-        try:
-            await self._clock.wait(ended, max(0.0, time.total_seconds()))
-        finally:
-            waiting.cancel()
-
     async def _drive_all(self, executions: list[Execution], hand_over: HandOver | None) -> None:
         batch = {self.start(execution): execution for execution in executions}
-        await self._wait_within(self._settings.batch_budget, batch)
+        await wait_within(self._clock, self._settings.batch_budget, batch)
         await self._end_batch(batch, hand_over)
 
     async def _end_batch(self, batch: Mapping[asyncio.Task[None], Execution], hand_over: HandOver | None) -> None:
@@ -266,7 +264,7 @@ class Worker:
         for task in late:
             self._make_late(task)
         busy = {task for drive, task in self._drives.values() if drive.is_busy}
-        await self._wait_within(self._settings.let_go_within, [task for task in late if task not in busy])
+        await wait_within(self._clock, self._settings.let_go_within, [task for task in late if task not in busy])
         errors = []
         for task, execution in batch.items():
             released = self._hand_overs.release_of(execution.execution_id)
@@ -299,13 +297,13 @@ class Worker:
         hand_over(Hint(execution.execution_id, execution.due_at if self._is_soon(execution, now) else None))
         return True
 
-    async def _drive(self, execution: Execution) -> None:
+    async def _guarded(self, execution: Execution, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await self._attend(execution)
+            await work()
         except Unavailable:
             raise
         except (DecodingError, Unreadable) as error:
-            self._report_once(execution.execution_id, str(error))
+            self._left_alone.note_unreadable(execution.execution_id, str(error))
         except Exception:  # noqa: BLE001 - a document that can't be read must not stop other executions
             _log.exception("execution %s can't be driven", execution.execution_id, extra=fields_of(execution))
 
@@ -313,10 +311,14 @@ class Worker:
         if self._closing or self.notify(execution):
             return
         if execution.is_of_later_engine:
-            return self._leave_alone(execution)
+            return self._left_alone.note(execution)
         if execution.is_complete:
             return await self._settle(execution)
-        while (drive := await self._hold(execution)) is not None:
+        await self._follow(await self._hold(execution))
+
+    async def _follow(self, drive: Drive | None) -> None:
+        """Do what is left to do after a drive has let go."""
+        while drive is not None:
             # If the drive was notified just as it let go, the notifier relies on this process to go on. A read could
             # return an older version than the one of the notification.
             execution = drive.newest_seen if drive.has_news else drive.execution
@@ -324,6 +326,29 @@ class Worker:
                 return await self._settle(execution)
             if not drive.has_news:
                 return
+            drive = await self._hold(execution)
+
+    async def _store_and_drive(self, execution: Execution, create: Create, stored: asyncio.Future[Execution]) -> None:
+        drive, claim = None, None
+        place = await self._places.enter_now() if self._may_claim(execution) else None
+        try:
+            try:
+                if place is None:
+                    found = await create(execution)
+                else:
+                    found, claim = await claim_new(self._resources, execution, create)
+            except Exception as error:  # noqa: BLE001 - the caller raises it
+                return _answer(stored, error)
+            _answer(stored, found)
+            if claim is not None and place is not None:
+                drive = await self._drive(claim, place)
+        finally:
+            if place is not None:
+                place.leave()
+        if drive is not None:
+            await self._follow(drive)
+        elif not found.is_complete:
+            await self._attend(found)
 
     async def _hold(self, execution: Execution) -> Drive | None:
         """Claim an execution and drive it until the drive lets go. None if the claim failed."""
@@ -335,29 +360,44 @@ class Worker:
         finally:
             self._queue.discard(task)
         try:
-            drive = await self._claim(execution, place)
-            if drive is None:
-                return None
-            self._drives[execution.execution_id] = (drive, task)
-            self._hand_overs.note_claim(execution.execution_id)
-            self._timers.drop(execution.execution_id)
-            if self._closing:  # the worker was closed while the claim was under way
-                drive.cut()
-            elif task in self._late:
-                drive.drain()
-            try:
-                with self._watchdog.watching():
-                    await drive.run()
-            finally:
-                if self._drives.get(execution.execution_id, (None,))[0] is drive:
-                    del self._drives[execution.execution_id]
-            if task in self._late:
-                self._hand_overs.note_release(drive.execution)
-            if not self._closing and self._is_soon(drive.execution, self._clock.now()):
-                self._timers.keep(drive.execution)
-            return drive
+            claim = await claim_stored(self._resources, execution, self._may_claim)
+            return None if claim is None else await self._drive(claim, place)
         finally:
             place.leave()
+
+    async def _drive(self, claim: Claim, place: Place) -> Drive:
+        """Drive an execution under its claim until the drive lets go."""
+        id, task = claim.execution.execution_id, asyncio.current_task()
+        workflow = self._registry.find(claim.execution.workflow, claim.execution.version)
+        assert task is not None
+        assert workflow is not None
+        drive = Drive(self._resources, place, workflow, claim)
+        self._drives[id] = (drive, task)
+        self._hand_overs.note_claim(id)
+        self._timers.drop(id)
+        if self._closing:  # the worker was closed while the claim was under way
+            drive.cut()
+        elif task in self._late:
+            drive.drain()
+        try:
+            with self._watchdog.watching():
+                await drive.run()
+        finally:
+            if self._drives.get(id, (None,))[0] is drive:
+                del self._drives[id]
+        if task in self._late:
+            self._hand_overs.note_release(drive.execution)
+        if not self._closing and self._is_soon(drive.execution, self._clock.now()):
+            self._timers.keep(drive.execution)
+        return drive
+
+    def _may_claim(self, execution: Execution) -> bool:
+        """Whether this process drives executions of that kind now."""
+        workflow = self._registry.find(execution.workflow, execution.version)
+        if workflow is None or execution.is_of_later_engine:
+            self._left_alone.note(execution)
+            return False
+        return not self._closing
 
     async def _settle(self, execution: Execution) -> None:
         """Notify the parents of an execution that has ended, or purge it after its retention."""
@@ -368,45 +408,17 @@ class Worker:
             with contextlib.suppress(Conflict, Missing):
                 await self._store.purge(execution)
 
-    async def _claim(self, execution: Execution, place: Place) -> Drive | None:
-        settings = self._settings
-        for _ in range(CLAIM_TRIES):
-            now = self._clock.now()
-            workflow = self._registry.find(execution.workflow, execution.version)
-            if workflow is None or execution.is_of_later_engine:
-                self._leave_alone(execution)
-                return None
-            claiming = transitions.claim(uuid.uuid4().hex, now, settings.lease, settings.skew)
-            if self._closing or not claiming.is_allowed(execution):
-                return None
-            is_fresh, is_takeover = execution.is_fresh, execution.worker is not None
-            try:
-                claimed = await self._store.replace(claiming.apply(execution))
-            except Conflict:
-                with contextlib.suppress(Missing):
-                    execution = await self._store.read(execution.execution_id)
-                    continue
-                return None
-            except Missing:
-                return None
-            return Drive(self._resources, place, workflow, Claim(claimed, is_fresh, is_takeover))
-        return None
-
     def _report(self, page: Page) -> None:
         """Log the executions of a page that are passed over because their exec documents can't be read."""
         for execution_id, problem in page.unreadable.items():
-            self._report_once(execution_id, problem)
+            self._left_alone.note_unreadable(execution_id, problem)
 
-    def _report_once(self, execution_id: str, problem: str) -> None:
-        if self._unreadable.get(execution_id) != problem:
-            self._unreadable[execution_id] = problem
-            fields = {"execution_id": execution_id, "notice": Notice.LEFT_ALONE, "left_alone": problem}
-            _log.error("execution %s is left alone: %s", execution_id, problem, extra=fields)
 
-    def _leave_alone(self, execution: Execution) -> None:
-        kind = (execution.workflow, execution.version)
-        why = why_left_alone(execution, self._registry)
-        if why is not None and kind not in self._unknown:
-            self._unknown.add(kind)
-            fields = fields_of(execution, version=execution.version, notice=Notice.LEFT_ALONE, left_alone=why)
-            _log.warning("execution %s is left alone: %s", execution.execution_id, why, extra=fields)
+def _answer(stored: asyncio.Future[Execution], answer: Execution | Exception) -> None:
+    """Give the caller of `start_new` its answer, unless it has one or was cancelled."""
+    if stored.done():
+        return
+    if isinstance(answer, Exception):
+        stored.set_exception(answer)
+    else:
+        stored.set_result(answer)

@@ -33,11 +33,13 @@ Rules:
    that its purge hasn't begun.
 3. `interrupted` goes back to false only when the execution is reopened. `wake`, `historyLength` and `seenWake` never
    shrink. `inboxCount` shrinks only together with the items that it counts, at a restart.
-4. A driver that lets go (suspend, release, complete, restart) clears worker, lease and claims. A driver that could not
+4. A new execution that is driven where it is started is created with the claim in it: its first version is what the
+   claim makes of a document that nobody has stored yet.
+5. A driver that lets go (suspend, release, complete, restart) clears worker, lease and claims. A driver that could not
    seal the history leaves its token in `worker`, without a lease, so that the next driver seals it.
-5. Each transition sets `updatedAt` to its writer's time, and `writeId` to a fresh id. The mark for a purge and the
+6. Each transition sets `updatedAt` to its writer's time, and `writeId` to a fresh id. The mark for a purge and the
    confirmation keep `updatedAt`, because nothing has happened to the execution.
-6. `dueAt` is the time at which somebody must look next. While a driver holds the execution, it is the lease's end.
+7. `dueAt` is the time at which somebody must look next. While a driver holds the execution, it is the lease's end.
 """
 
 from __future__ import annotations

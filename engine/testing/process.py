@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, cast
@@ -74,11 +75,11 @@ class Process(Worker):
         self.clock = clock
         self.stage: StandIns | None = None
 
-    def start(self, execution: Execution) -> asyncio.Task[None]:
-        """As for any worker. Raises CancelledError if the process is dead, or dies."""
+    def _spawn(self, work: Coroutine[Any, Any, None], execution: Execution) -> asyncio.Task[None]:
+        """As for any worker. The task is cancelled if the process is dead."""
         token = stand_ins.set(self.stage)
         try:
-            task = super().start(execution)  # the task keeps this context
+            task = super()._spawn(work, execution)  # the task keeps this context
         finally:
             stand_ins.reset(token)
         if self.is_dead:

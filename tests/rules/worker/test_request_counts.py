@@ -79,6 +79,14 @@ async def test_steps_in_a_row_cost_two_calls_more_than_there_are(steps: int) -> 
         assert runs == list(range(steps))
 
 
+@pytest.mark.parametrize("steps", [1, 2, 5, 20])
+async def test_a_start_that_is_driven_where_it_is_made_costs_one_call_more_than_it_has_steps(steps: int) -> None:
+    """The start is the claim; N - 1 appends, the completion; and one read for the answer."""
+    async with Environment([counts_in_a_row]) as env:
+        assert await env.client.execute(counts_in_a_row, steps) == steps
+        assert [call.method for call in env.store.calls] == ["create", *["append"] * (steps - 1), "commit", "read"]
+
+
 async def test_a_workflow_without_steps_costs_three_calls() -> None:
     """Start, claim, completion."""
     async with Environment([counts_nothing]) as env:

@@ -90,6 +90,22 @@ async def test_a_sequence_takes_two_requests_more_than_it_has_steps(
         assert (await env.status(id)).value() == count
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 20])
+async def test_a_start_that_is_driven_where_it_is_made_takes_one_request_less(
+    store: CosmosStore, double: CosmosDouble, container: Container, count: int
+) -> None:
+    """It is created as claimed. Who waits for the end reads it once, and needs no look before."""
+    async with Environment([sequence], store=store) as env:
+        assert await env.client.execute(sequence, count) == count
+        claim = 11.3
+        cost, entries = sum(entry.charge for entry in double.log.select(kind="item")), sent(double)
+        assert entries == [*["create"] * count, "batch", "read"]
+        id = await start_and_drive(env, container, sequence, count)
+        cost_by_the_feed = sum(entry.charge for entry in double.log.select(kind="item"))
+        assert cost == pytest.approx(cost_by_the_feed - claim + 1, abs=1), "a read of 1 RU in place of the claim"
+        assert (await env.status(id)).value() == count
+
+
 async def test_a_fan_out_records_together_what_ends_together(
     store: CosmosStore, double: CosmosDouble, container: Container
 ) -> None:

@@ -13,8 +13,9 @@ transition too, since the clock may move, and others may write, between any two.
 
 | transition                  | the place in the engine                                                              |
 | ---                         | ---                                                                                  |
-| look                        | `worker.Worker._claim`: the version at hand, and `Execution.is_runnable`             |
-| claim                       | `worker.Worker._claim`: `Store.replace` of what `transitions.claim` gives            |
+| look                        | `claim.claim_stored`: the version at hand, and `Execution.is_runnable`               |
+| claim                       | `claim.claim_stored`: `Store.replace` of what `transitions.claim` gives              |
+| create as claimed           | `claim.claim_new`: `Store.create` of what `transitions.claim` gives                  |
 | load                        | `lease.Lease.load` and `_read_partition`                                             |
 | seal                        | `lease.Lease.load`: the loop around `Store.append` of the `Takeover`; a heartbeat    |
 |                             | that is due comes before it, and after that a load of what is counted by then        |

@@ -58,7 +58,25 @@ class Driving:
         if "claim-first" in self.without and not state.exec.ended:
             early = Driver("loaded", then="early", inbox=state.inbox, length=len(state.log))
             yield Move("loads, before it looks", with_driver(state, number, early), number, False)
+        if "own-create" in self.without and not state.exec.ended:
+            taken = with_driver(state, number, self._creator(driver, state.exec))
+            yield Move("starts it once more, and takes it for its own", taken, number, False)
         yield from self._look(state, number, driver)
+
+    def _create_again(self, state: State, number: int, driver: Driver) -> Iterator[Move]:
+        """The answer to a creation as claimed was lost: it is sent again, and refused, and then read."""
+        if state.exec.worker != number and "own-create" not in self.without:
+            yield Move("creates it again: another holds it, or it has ended", stopped(state, number), number)
+        else:
+            own = with_driver(state, number, self._creator(driver, state.exec))
+            yield Move("creates it again: it was its own", self._timed(own, number), number)
+        if state.faults and driver.view is not None:
+            old = with_driver(state, number, self._creator(driver, driver.view)._replace(view=driver.view))
+            yield Move("creates it again, and reads an old version", fault(self._timed(old, number)), number, False)
+
+    def _creator(self, driver: Driver, created: Exec) -> Driver:
+        """A driver that has created the execution, once it knows that. It loads what has come since."""
+        return driver._replace(at="load" if created.wake or created.inbox_count else "step", view=None)
 
     def _look(self, state: State, number: int, driver: Driver) -> Iterator[Move]:
         if self._is_runnable(state):
@@ -369,6 +387,7 @@ MOVES: dict[str, Callable[[Driving, State, int, Driver], Iterator[Move]]] = {
     "loaded": Driving._look,
     "claim": Driving._claim,
     "claim?": Driving._claim_again,
+    "create?": Driving._create_again,
     "answer": Driving._answer,
     "load": Driving._load,
     "seal": Driving._seal,

@@ -32,65 +32,66 @@ class Guard(NamedTuple):
 
 GUARDS = {
     "claim-etag": Guard(
-        "a claim replaces the version that was looked at", "worker._claim, Store.replace", "steps", 4, TAKEN_BACK
+        "a claim replaces the version that was looked at", "claim.claim_stored, Store.replace", "steps", 4, TAKEN_BACK
     ),
-    "lease": Guard("nobody claims an execution under a live lease", "Execution.is_runnable", "steps", 10, TWICE),
+    "lease": Guard("nobody claims an execution under a live lease", "Execution.is_runnable", "steps", 8, TWICE),
     "claim-due": Guard("a claim sets dueAt to the lease's end", "transitions.claim", "steps", 5, LEASE_LEFT),
+    "own-create": Guard("a creator drives only what carries its own token", "claim.claim_new", "steps", 4, TWICE),
     "first-due": Guard("a new execution has a dueAt", "Client._start", "steps", 1, WORK_LEFT),
     "claim-first": Guard("claim first, then load", "Lease.load", "after", 7, VALUE_LEFT),
-    "fresh": Guard("an execution that was claimed before isn't fresh", "Execution.is_fresh", "steps", 11, AGAIN),
+    "fresh": Guard("an execution that was claimed before isn't fresh", "Execution.is_fresh", "steps", 9, AGAIN),
     "history-length": Guard(
-        "a load that is shorter than historyLength is read again", "Lease._read_partition", "steps", 11, AGAIN
+        "a load that is shorter than historyLength is read again", "Lease._read_partition", "steps", 9, AGAIN
     ),
     "inbox-count": Guard(
-        "a load with less than inboxCount documents is read again", "Lease._read_partition", "after", 7, VALUE_LEFT
+        "a load with less than inboxCount documents is read again", "Lease._read_partition", "after", 6, VALUE_LEFT
     ),
-    "seal": Guard("a takeover seals the log", "Lease.load", "steps", 12, AGAIN),
+    "seal": Guard("a takeover seals the log", "Lease.load", "steps", 10, AGAIN),
     "load-again": Guard(
-        "a driver that has loaded less than the exec document counts loads again", "Lease.load", "after", 18, VALUE_LEFT
+        "a driver that has loaded less than the exec document counts loads again", "Lease.load", "after", 16, VALUE_LEFT
     ),
-    "reload": Guard("a seal that collides loads again", "Lease.load", "steps", 16, AGAIN),
+    "reload": Guard("a seal that collides loads again", "Lease.load", "steps", 14, AGAIN),
     "unsealed": Guard(
         "a driver that lets go before its seal leaves its token, so that the next driver seals",
         "Lease.let_go",
         "steps",
-        17,
+        15,
         AGAIN,
     ),
-    "create-only": Guard("a chunk is only ever created", "Store.append, Store.commit", "race", 12, CHANGED),
+    "create-only": Guard("a chunk is only ever created", "Store.append, Store.commit", "race", 10, CHANGED),
     "write-ahead": Guard(
-        "events are recorded before the activities that follow from them start", "Drive._step", "race", 5, UNASKED
+        "events are recorded before the activities that follow from them start", "Drive._step", "race", 3, UNASKED
     ),
-    "clock": Guard("nothing starts once the heartbeat is due", "Drive._step", "race", 16, UNASKED),
+    "clock": Guard("nothing starts once the heartbeat is due", "Drive._step", "race", 14, UNASKED),
     "clock-before-write": Guard(
-        "a lease's time counts from before the write that took it", "Lease.heartbeat_at", "steps", 15, UNASKED
+        "a lease's time counts from before the write that took it", "Lease.heartbeat_at", "steps", 14, UNASKED
     ),
-    "heartbeat-etag": Guard("a heartbeat replaces the version in hand", "Lease.extend", "steps", 7, TAKEN_BACK),
+    "heartbeat-etag": Guard("a heartbeat replaces the version in hand", "Lease.extend", "steps", 5, TAKEN_BACK),
     "suspend-etag": Guard(
-        "a suspension replaces the version in hand", "Lease.let_go, Store.commit", "after", 6, TAKEN_BACK
+        "a suspension replaces the version in hand", "Lease.let_go, Store.commit", "after", 4, TAKEN_BACK
     ),
     "complete-etag": Guard(
-        "a completion replaces the version in hand", "Lease.let_go, Store.commit", "together", 8, ENDED_CHANGED
+        "a completion replaces the version in hand", "Lease.let_go, Store.commit", "together", 7, ENDED_CHANGED
     ),
     "ours": Guard(
         "after a conflict a driver goes on only if it still holds the lease",
         "Lease.refresh",
         "together",
-        9,
+        7,
         ENDED_CHANGED,
     ),
-    "reread": Guard("after a conflict the inbox is read again", "Lease.refresh", "after", 9, VALUE_LEFT),
-    "exec-first": Guard("exec first, then inbox", "Lease.refresh", "two", 11, VALUE_LEFT),
+    "reread": Guard("after a conflict the inbox is read again", "Lease.refresh", "after", 7, VALUE_LEFT),
+    "exec-first": Guard("exec first, then inbox", "Lease.refresh", "two", 9, VALUE_LEFT),
     "late-interrupt": Guard(
-        "an interrupt counts until the outcome is written", "Drive._next_event", "two", 13, IGNORED
+        "an interrupt counts until the outcome is written", "Drive._next_event", "two", 12, IGNORED
     ),
     "keep-interrupt": Guard(
         "no change of the exec document takes an interrupt back", "transitions.claim", "steps", 4, TAKEN_BACK
     ),
     "own-write": Guard(
-        "a write that is sent again recognises its first try", "store.cosmos, `writeId`", "race", 7, OWN
+        "a write that is sent again recognises its first try", "store.cosmos, `writeId`", "race", 5, OWN
     ),
-    "one-batch": Guard("an item and its bump are one batch", "Store.signal", "after", 6, VALUE_LEFT),
+    "one-batch": Guard("an item and its bump are one batch", "Store.signal", "after", 4, VALUE_LEFT),
     "first-writer": Guard("a deferred's document is only ever created", "Store.signal", "together", 3, FIRST_LOST),
     "running-only": Guard(
         "a signal is refused once the execution has ended",
@@ -99,13 +100,13 @@ GUARDS = {
         3,
         ENDED_CHANGED,
     ),
-    "signal-due": Guard("a signal sets dueAt to now", "Store.signal, Store.interrupt", "after", 6, VALUE_LEFT),
-    "release-due": Guard("a release sets dueAt to now", "transitions.release", "steps", 5, WORK_LEFT),
+    "signal-due": Guard("a signal sets dueAt to now", "Store.signal, Store.interrupt", "after", 4, VALUE_LEFT),
+    "release-due": Guard("a release sets dueAt to now", "transitions.release", "steps", 3, WORK_LEFT),
     "wake": Guard("a signal bumps wake", "Store.signal, Store.interrupt"),
     "due-runs": Guard(
-        "a dueAt that has passed makes an execution runnable", "Execution.is_runnable", "race", 6, TIMER_LEFT
+        "a dueAt that has passed makes an execution runnable", "Execution.is_runnable", "race", 4, TIMER_LEFT
     ),
-    "timer-due": Guard("a suspension keeps the dueAt of its timer", "transitions.suspend", "race", 6, TIMER_LEFT),
+    "timer-due": Guard("a suspension keeps the dueAt of its timer", "transitions.suspend", "race", 4, TIMER_LEFT),
 }
 
 
@@ -118,5 +119,5 @@ class Behind(NamedTuple):
     wrong: str
 
 
-COVERED = {"wake": Behind("due-runs", "after", 6, VALUE_LEFT)}
+COVERED = {"wake": Behind("due-runs", "after", 4, VALUE_LEFT)}
 """Defence in depth: without these guards alone nothing goes wrong."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tests.verification.model.exec import GONE, Exec
-from tests.verification.model.moves import Move
+from tests.verification.model.exec import GONE, Exec, after, claim
+from tests.verification.model.moves import Move, fault
 from tests.verification.model.programs import PROGRAMS, Log
 from tests.verification.model.protocol import Protocol
 from tests.verification.model.reduction import Reduction
 from tests.verification.model.rules import broken, stuck
-from tests.verification.model.state import Driver, State, mirrored
+from tests.verification.model.state import Driver, State, mirrored, with_driver
 
 FAULTS = 2
 """Faults in one run, of any kind: so at least two expiries, two crashes, or one of each."""
@@ -65,7 +65,7 @@ def search(
     protocol = Protocol(frozenset(without))
     reduced = (lambda state: state) if every else Reduction(protocol.without)
     due = None if "first-due" in protocol.without else Exec().due
-    begin = [State(name, Exec(due=due), faults=faults) for name in programs]
+    begin = [start for name in programs for start in _starts(State(name, Exec(due=due), faults=faults))]
     came: Came = dict.fromkeys(begin)
     ways: dict[State, list[State]] = {}
     queue = deque(begin)
@@ -91,6 +91,16 @@ def search(
         ways[state] = fair
     wrong = "stuck: without faults it goes on for ever" if _has_circle(ways) else None
     return Found(len(came), transitions, wrong)
+
+
+def _starts(stored: State) -> Iterator[State]:
+    """How an execution may begin: stored for anybody; or created as claimed by a driver, which has the answer or loses
+    it."""
+    yield stored
+    created = stored._replace(exec=after(stored.exec, True, claim, 0))
+    yield with_driver(created, 0, Driver("step"))
+    if stored.faults:
+        yield fault(with_driver(created, 0, Driver("create?")))
 
 
 def _canonical(state: State) -> tuple[State, bool]:
@@ -131,7 +141,9 @@ def _trace(protocol: Protocol, came: Came, state: State, last: Move | None) -> l
     while (origin := came[state]) is not None:
         state = origin[0]
         path.append((state, protocol.moves(state)[origin[1]], origin[2]))
-    steps = [Step("", f"the outside starts it: program {state.program}", "-", state, state.log)]
+    born = state.exec.worker is not None
+    start = "a driver creates it as claimed" if born else "the outside starts it"
+    steps = [Step("", f"{start}: program {state.program}", "driver 1" if born else "-", state, state.log)]
     names, history = ("driver 1", "driver 2"), state.log
     for before, move, mirror in reversed(path):
         new, old = move.next.log, before.log

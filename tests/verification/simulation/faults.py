@@ -33,6 +33,7 @@ THEMES: dict[str, dict[str, Any]] = {
     "bereft": {"workers": 2, "dies": 0.1, "favours": "children"},
     "lossy": {"workers": 2, "lost": 0.2, "late": 0.1, "refused": 0.1},
     "hurried": {"workers": 2, "hurry": 1.0, "favours": "values"},
+    "driven": {"workers": 3, "lost": 0.2, "dies": 0.05, "starts_here": 0.9, "starts_again": 0.5},
 }
 """Worlds in which one kind of fault is frequent."""
 
@@ -91,6 +92,10 @@ class Faults:
     storm: bool = False
     hurry: float = 0.5
     """How likely the outside does everything to an execution at once, in the time of a few requests."""
+    starts_here: float = 0.0
+    """How likely a start is driven by the worker that takes it, and so created as claimed."""
+    starts_again: float = 0.0
+    """How likely two clients start the same at once."""
     favours: Favoured = ""
     seconds: float = 0.0
     """How long the outside does things; 0 is for the plot to choose."""
@@ -98,10 +103,13 @@ class Faults:
     """How likely a rolling deployment is under way from the beginning."""
 
     @classmethod
-    def drawn(cls, rng: random.Random, theme: str | None = None) -> Faults:
-        """The faults of a seed: much of one kind (see `THEMES`), a little of many kinds, or none."""
-        theme = theme or rng.choice(["none", *["many"] * 4, *THEMES])
-        faults = cls(rng, workers=rng.randint(1, 3), pages=rng.choice([1, 1, 3]))
+    def drawn(cls, rng: random.Random, starts: random.Random, theme: str | None = None) -> Faults:
+        """The faults of a seed: much of one kind (see `THEMES`), a little of many kinds, or none. `starts`: the chance
+        of how executions are started."""
+        own = {} if theme else starts.choice([{}, THEMES["driven"]])
+        here = {name: likely for name, likely in own.items() if name.startswith("starts_")}
+        theme = theme or rng.choice(["none", *["many"] * 4, *(name for name in THEMES if name != "driven")])
+        faults = cls(rng, workers=rng.randint(1, 3), pages=rng.choice([1, 1, 3]), **here)
         if theme in THEMES:
             return replace(faults, calm=False, **THEMES[theme])
         if theme == "none":

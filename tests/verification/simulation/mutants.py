@@ -13,18 +13,19 @@ from typing import Any
 from unittest import mock
 
 from engine.core.run import Run
-from engine.driving import child_requests, children
-from engine.driving.claim import Claim
+from engine.driving import child_requests, children, worker
+from engine.driving.claim import Claim, Create, claim_new
 from engine.driving.delivery import Delivery
 from engine.driving.drive import Drive
 from engine.driving.lease import Lease, LeaseLost
+from engine.driving.resources import Resources
 from engine.ground.clock import Clock
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import Store
 from engine.store.cosmos import patches
 from engine.store.cosmos.items import Operation
-from engine.store.documents import EXEC, Document
+from engine.store.documents import EXEC, Document, Execution
 from engine.store.transitions import Replacement
 from tests.verification.simulation.container import Container
 
@@ -40,7 +41,7 @@ _apply, _create, _load, _read, _refresh = (
     Lease._read_partition,
     Lease.refresh,
 )
-_restart = Lease.restart
+_restart, _claim_new = Lease.restart, claim_new
 _increment, _operations, _complete = patches._increment, patches.operations, transitions.complete
 
 
@@ -199,6 +200,14 @@ def _activities_before_the_write() -> AbstractContextManager[Any]:
     return mock.patch.object(Drive, "_is_at_rest", is_at_rest)
 
 
+def _any_new_execution_is_its_own() -> AbstractContextManager[Any]:
+    async def claim(resources: Resources, execution: Execution, create: Create) -> tuple[Execution, Claim | None]:
+        stored, _ = await _claim_new(resources, execution, create)
+        return stored, None if stored.is_complete else Claim(stored, is_fresh=False, is_takeover=False)
+
+    return mock.patch.object(worker, "claim_new", claim)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "suspend without IfMatch": _without_if_match(lambda d: d["suspended"]),
     "complete without IfMatch": _without_if_match(lambda d: d["status"] == "complete"),
@@ -211,6 +220,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "inbox before exec": _inbox_before_exec,
     "after a 412 nobody asks whose lease it is": _nobody_asks_whose_lease_it_is,
     "an interrupt is overwritten": _interrupt_forgotten,
+    "a creator takes any execution for its own": _any_new_execution_is_its_own,
     "takeover without seal": _no_seal,
     "a restart deletes nothing": _restart_deletes_nothing,
     "inbox not counted": _no_count_of_the_inbox,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from typing import Any, TypeVar
@@ -34,6 +35,7 @@ class Outside:
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = world.random("outside")
+        self._starts = world.random("starts")
         self._values = 0
 
     async def play(self, name: str, task: Task, seconds: float) -> None:
@@ -41,7 +43,10 @@ class Outside:
         rng = self._rng
         await asyncio.sleep(rng.uniform(0, seconds / 4))
         key = f"k{rng.randint(1, 9)}{rng.random()}"
-        id = await self._start(name, task, key)
+        if self._starts.random() < self._world.faults.starts_again:
+            id, _ = await asyncio.gather(self._start(name, task, key), self._start(name, task, key))
+        else:
+            id = await self._start(name, task, key)
         hurry = rng.random() < self._world.faults.hurry
         burst = rng.uniform(0, seconds / 2)
 
@@ -124,13 +129,20 @@ class Outside:
     # -- inside --
 
     async def _start(self, name: str, task: Task, key: str) -> str:
+        here = self._starts.random() < self._world.faults.starts_here
+
+        async def start(client: Client) -> str:
+            if here:
+                return (await client.start_json(name, json.dumps(task), key=key, drive=True)).execution_id
+            return (await client.start(name, task, key=key)).execution_id
+
         while True:
             try:
-                status = await self._ask(f"start {name}", "", lambda c: c.start(name, task, key=key))  # type: ignore[arg-type, return-value]
+                id: str = await self._ask(f"start {name}{' here' if here else ''}", "", start)
             except GaveUp:
                 await asyncio.sleep(1)
             else:
-                return status.execution_id
+                return id
 
     async def _again(self, name: str, task: Task, key: str) -> None:
         """Start it once more: the same execution, or a fresh run if it was purged meanwhile."""
@@ -140,7 +152,9 @@ class Outside:
         await asyncio.sleep(seconds)
         await deed(id)
 
-    async def _ask(self, what: str, id: str, request: Callable[[Client], Coroutine[Any, Any, Status | None]]) -> Any:
+    async def _ask(
+        self, what: str, id: str, request: Callable[[Client], Coroutine[Any, Any, Status | str | None]]
+    ) -> Any:
         world = self._world
         for _ in range(TRIES):
             if not world.workers:

@@ -27,6 +27,7 @@ CAUGHT = {
     "inbox before exec": ("lagging", 52),
     "after a 412 nobody asks whose lease it is": ("frozen", 20),
     "an interrupt is overwritten": ("hurried", 22),
+    "a creator takes any execution for its own": ("driven", 1),
     "takeover without seal": ("frozen", 177),
     "a restart deletes nothing": ("hurried", 1),
     "inbox not counted": ("lagging", 8),

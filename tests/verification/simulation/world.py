@@ -57,7 +57,7 @@ class World:
         self.chance = self.random("chance")
         self.loop = SimLoop(self.random("scheduler"))  # type: ignore[abstract]
         self.trace = Trace()
-        self.faults = Faults.drawn(self.random("faults"), theme)
+        self.faults = Faults.drawn(self.random("faults"), self.random("starts here"), theme)
         self.invariants = Invariants()
         self.container = Container(self.loop.time, self._committed)
         self.platform = self._process("platform")
