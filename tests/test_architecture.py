@@ -76,7 +76,7 @@ MAY_USE: dict[str, set[str]] = {
     "engine/core/declarations.py": {"typing_extensions"},
     "engine/core/own_modules.py": {"sys"},
     "engine/core/discovery.py": {"sys"},
-    "engine/core/authoring.py": {"asyncio", "logging", "random", "sys", "uuid"},
+    "engine/core/authoring.py": {"asyncio", "logging", "random", "sys", "typing_extensions", "uuid"},
     "engine/store": {"pydantic", "asyncio", "uuid", "urllib"},
     "engine/store/sqlite": {"asyncio", "concurrent", "pathlib", "sqlite3", "time"},
     "engine/store/cosmos": {

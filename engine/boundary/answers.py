@@ -132,6 +132,7 @@ def describe(status: Status, registry: Registry | None = None) -> dict[str, Any]
         "compensationErrors": [describe_error(error) for error in status.compensation_errors] or None,
         "leftovers": list(status.leftovers) or None,
         "unreadValues": status.unread_values or None,
+        "heartbeats": dict(status.heartbeats) or None,
         "tags": status.tags or None,
         "createdAt": isoformat(status.created_at),
         "updatedAt": isoformat(status.updated_at),

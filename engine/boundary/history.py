@@ -148,6 +148,7 @@ def _step(
             update: dict[str, Any] = {
                 "attempt": retrying.attempt + 1 if retrying else 1,
                 "last_error": ErrorShape.of(failed.error) if failed else None,
+                "details": _details(one, seen, failed) if is_open else None,
                 "next_try_at": retrying.retry_at if retrying and is_open else None,
             }
         case TimerStep(due=due):
@@ -161,6 +162,13 @@ def _step(
         case _:
             update = {}
     return shape.model_copy(update=update)
+
+
+def _details(one: Asked, seen: Inspection, failed: AttemptFailed | StepHeld | None) -> ValueShape | None:
+    last = seen.execution.heartbeats.get(one.step)
+    if last is not None and not (isinstance(failed, AttemptFailed) and failed.attempt >= last.attempt):
+        return ValueShape.of(last.details)
+    return None if failed is None or failed.details is None else ValueShape.of(failed.details)
 
 
 def _at(seen: Inspection, number: int | None) -> datetime | None:

@@ -114,6 +114,7 @@ class StepShape(Shape):
     attempt: int | None = Field(default=None, description="The attempt that runs or comes next.")
     last_error: ErrorShape | None = None
     next_try_at: Instant | None = None
+    details: ValueShape | None = Field(default=None, description="Of the activity's last heartbeat.")
     due_at: Instant | None = None
     json_schema: dict[str, Any] | None = Field(
         default=None, alias="schema", description="JSON Schema of the value that is awaited from outside."
@@ -208,6 +209,7 @@ class ExecutionShape(Shape):
     completed_at: Instant | None = None
     due_at: Instant | None = None
     left_alone: str | None = None
+    heartbeats: dict[str, Any] | None = None
     result: Any = None
     links: dict[str, str] | None = None
     pending: list[StepShape] | None = None

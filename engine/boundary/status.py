@@ -29,6 +29,7 @@ class Status:
     leftovers: what the code left behind at its end: tasks whose failure nobody saw, steps and tasks that never ended.
     unread_values: how many channel values had arrived by the end and were never received.
     due_at: while suspended, when the engine looks at the execution again by itself.
+    heartbeats: the details that its activities noted last with `activity.heartbeat`, as plain JSON data by step.
     left_alone: why this app can't drive the execution: it lacks the workflow or the version. None if it can.
     """
 
@@ -53,6 +54,7 @@ class Status:
     completed_at: datetime | None
     due_at: datetime | None
     left_alone: str | None
+    heartbeats: Mapping[str, Any] = field(default_factory=dict)
     _raises: tuple[type[BaseException], ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
@@ -87,6 +89,7 @@ class Status:
             completed_at=execution.completed_at,
             due_at=execution.due_at if execution.suspended else None,
             left_alone=left_alone,
+            heartbeats={step: plain_json(last.details) for step, last in execution.heartbeats.items()},
             _raises=raises,
         )
 

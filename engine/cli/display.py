@@ -137,6 +137,8 @@ def step_line(step: Json) -> Text:
     parts = [f"{step['kind']} {step['step']}", f"since {step['since']}"]
     if step.get("attempt", 1) > 1:
         parts.append(f"attempt {step['attempt']}")
+    if "value" in step.get("details", {}):
+        parts.append(f"heartbeat {text(step['details']['value'])[:MAX_VALUE]}")
     parts += [f"{word} {step[name]}" for word, name in (("next try", "nextTryAt"), ("due", "dueAt")) if name in step]
     if child := step.get("child"):
         parts.append(f"{child['workflow']} {child['executionId']} {state_of(child)}")

@@ -11,22 +11,26 @@ import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NoReturn, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, overload
 
 from engine.core.activity import MISSING, Activity, SyncActivity, current_context
 from engine.core.activity_info import ActivityInfo, current_info
+from engine.core.attempt_state import details_of, state_of, text_of
 from engine.core.context import Context
 from engine.core.declarations import KeyFunction, Workflow
 from engine.core.options import DEFAULT_PARALLEL, Options, Tags
 from engine.core.retry import Retry
 from engine.values.outcome import Outcome
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class _ActivityWords:
-    """`@activity`, and `activity.info()` inside an activity."""
+    """`@activity`, and what the code of an activity may call, such as `activity.info()`."""
 
     @overload
     def __call__(self, function: Callable[P, Awaitable[R]], /) -> Activity[P, R]: ...  # type: ignore[overload-overlap]
@@ -67,6 +71,36 @@ class _ActivityWords:
         """The execution, step, attempt and idempotency key of the activity that is running. Raises RuntimeError
         outside of one."""
         return current_info()
+
+    def heartbeat(self, details: object) -> None:
+        """Note how far the activity that is running has come. The next attempt reads it with `last_heartbeat`, also
+        after a crash.
+
+        details: any value that can be stored, up to 4,096 characters as JSON. It replaces the details before it.
+
+        Call it as often as you like: the details are written when the lease is extended (by default every 10 s), and
+        when an attempt fails. A crash may lose what was noted since. The step's end deletes them. Raises RuntimeError
+        outside an activity, and EncodingError or TooLarge for details that can't be stored.
+        """
+        state = state_of("activity.heartbeat()")
+        state.details = text_of(details)
+
+    @overload
+    def last_heartbeat(self) -> Any: ...
+    @overload
+    def last_heartbeat(self, type: TypeForm[R]) -> R | None: ...
+    def last_heartbeat(self, type: Any = Any) -> Any:
+        """The details that this step noted last with `heartbeat`, in this attempt or an earlier one. None if there are
+        none. `type` is the type of the details; without it, they are plain JSON. Raises RuntimeError outside an
+        activity, and EncodingError if the details aren't of that type."""
+        return details_of(state_of("activity.last_heartbeat()").details, type)
+
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for this attempt any more: its timeout is over, the workflow gave the step up or was
+        interrupted, the execution was terminated, or this process lost it or stops. A sync activity asks from time to
+        time, and returns, because a thread can't be stopped. An async one is cancelled. Raises RuntimeError outside an
+        activity."""
+        return state_of("activity.is_cancelled()").is_cancelled
 
 
 class _ActivityDecorator:

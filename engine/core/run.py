@@ -144,14 +144,16 @@ class Run:
             case AttemptFailed():
                 step = self._expected("activity", event)
                 assert isinstance(step, ActivityStep)
-                failed = replace(step, attempts=event.attempt, retry_at=event.retry_at, is_recorded=True)
+                failed = replace(
+                    step, attempts=event.attempt, retry_at=event.retry_at, is_recorded=True, details=event.details
+                )
                 self.steps.change(failed)
                 self.steps.start(failed)
                 return
             case StepHeld():
                 step = self._expected("activity", event)
                 assert isinstance(step, ActivityStep)
-                self.steps.change(replace(step, attempts=0, retry_at=None, is_recorded=True))
+                self.steps.change(replace(step, attempts=0, retry_at=None, is_recorded=True, details=event.details))
                 return
             case Begun():
                 child = self._expected("child", event)

@@ -52,6 +52,8 @@ class ActivityStep(Step):
     future: DurableFuture
     attempts: int = 0
     retry_at: datetime | None = None
+    details: str | None = None
+    """The details of heartbeats that are recorded with the last failed attempt."""
 
     @property
     def input(self) -> Mapping[str, str]:

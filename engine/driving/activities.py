@@ -11,16 +11,21 @@ import asyncio
 import functools
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from engine.core.activity_info import ActivityInfo
+from engine.core.attempt_state import AttemptState, current_state
 from engine.core.messages import Message
 from engine.core.steps import ActivityStep
 from engine.driving.attempt import AttemptResult, run_attempt
 from engine.driving.messages import deliver
 from engine.driving.resources import Resources
-from engine.store.documents import Execution
+from engine.store.documents import Execution, Heartbeat
 from engine.values.error_records import examinable
+
+MAX_ALL_DETAILS = 400_000
+"""The most characters that the details of one execution's heartbeats take together: they travel with `exec`."""
 
 
 class Activities:
@@ -37,6 +42,9 @@ class Activities:
         self._later: dict[str, ActivityStep] = {}
         self._running: dict[str, asyncio.Task[AttemptResult]] = {}
         self._begun: dict[str, asyncio.Event] = {}
+        self._states: dict[str, AttemptState] = {}
+        """The attempts that run, or ran when this driver let go."""
+        self._stored = dict(execution.heartbeats)
         self._ended: deque[tuple[ActivityStep, AttemptResult]] = deque()
 
     @property
@@ -67,6 +75,7 @@ class Activities:
         """Forget a step that the workflow gave up, and cancel its attempt."""
         self._waiting.pop(step.id, None)
         self._later.pop(step.id, None)
+        self._states.pop(step.id, None)
         self._stop(step.id)
 
     def recall(self) -> None:
@@ -100,7 +109,27 @@ class Activities:
         step, ended = self._ended.popleft()
         self._running.pop(step.id, None)
         self._begun.pop(step.id, None)
+        self._states.pop(step.id, None)
         return step, ended
+
+    def heartbeats(self, open: Mapping[str, ActivityStep]) -> dict[str, Heartbeat]:
+        """The last heartbeat of each of these steps that has one. All details together have MAX_ALL_DETAILS characters
+        at most: what goes beyond stays in this process."""
+        found, room = dict[str, Heartbeat](), MAX_ALL_DETAILS
+        for step in open.values():
+            last = self._last_heartbeat(step)
+            if last is not None and len(last.details) <= room:
+                found[step.id] = last
+                room -= len(last.details)
+        return found
+
+    def _last_heartbeat(self, step: ActivityStep) -> Heartbeat | None:
+        state, stored = self._states.get(step.id), self._stored.get(step.id)
+        if state is not None and state.details is not None:
+            return Heartbeat(attempt=state.attempt, details=state.details)
+        if stored is not None and stored.attempt == step.attempts + 1:  # of the attempt that a crash cut off
+            return stored
+        return None if step.details is None else Heartbeat(attempt=step.attempts, details=step.details)
 
     def cancel(self) -> None:
         """Cancel all running attempts. They leave no trace."""
@@ -115,7 +144,14 @@ class Activities:
         if isinstance(step.activity, Message):
             begun.set()
             return await deliver(self._resources, step, info)
-        return await run_attempt(step, info, self._resources.clock, self._resources.threads, begun)
+        last = self._last_heartbeat(step)
+        state = self._states[step.id] = AttemptState(info.attempt, None if last is None else last.details)
+        current_state.set(state)
+        try:
+            ended = await run_attempt(step, info, self._resources.clock, self._resources.threads, begun)
+        finally:
+            state.is_cancelled = True  # a thread may still run
+        return replace(ended, details=state.details)
 
     def _report(self, step: ActivityStep, task: asyncio.Task[AttemptResult]) -> None:
         """Take in how a task ended. An activity can also end its task by CancelledError, or by a GeneratorExit, which
@@ -129,6 +165,6 @@ class Activities:
         else:
             ended = task.result()
         if ended.error is not None:
-            ended = AttemptResult(error=examinable(ended.error))
+            ended = replace(ended, error=examinable(ended.error))
         self._ended.append((step, ended))
         self._changed.set()

@@ -27,6 +27,8 @@ class AttemptResult:
 
     value: str | None = None
     error: BaseException | None = None
+    details: str | None = None
+    """The details of the step's last heartbeat, as JSON text."""
 
 
 async def run_attempt(

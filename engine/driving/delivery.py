@@ -105,9 +105,11 @@ class Delivery:
         if isinstance(ended.error, EncodingError | TooLarge) or not retry.allows(ended.error, attempts):
             if self._run.workflow.options.suspend_on_failure and not isinstance(step.activity, Message):
                 self._held.append((step, error))
-                return StepHeld(step.id, step.digest, at, error, input=step.new_input)
+                return StepHeld(step.id, step.digest, at, error, input=step.new_input, details=ended.details)
             return StepResolved(step.id, step.digest, at, "activity", error=error, input=step.new_input)
         asked = ended.error.delay(at) if isinstance(ended.error, RetryAfter) else None
         delay = retry.delay(attempts, self._resources.rng) if asked is None else asked
         retry_at = at + min(delay, FAR_FUTURE - at)
-        return AttemptFailed(step.id, step.digest, at, attempts, error, retry_at, input=step.new_input)
+        return AttemptFailed(
+            step.id, step.digest, at, attempts, error, retry_at, input=step.new_input, details=ended.details
+        )

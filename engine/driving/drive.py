@@ -56,7 +56,7 @@ from engine.ground.errors import (
 )
 from engine.store import transitions
 from engine.store.base import MAX_DISCARD
-from engine.store.documents import OUTPUT, Execution, InboxItem, Large, is_large
+from engine.store.documents import OUTPUT, Execution, Heartbeat, InboxItem, Large, is_large
 from engine.store.transitions import Replacement
 from engine.values.error_records import ErrorRecord, record
 from engine.values.events import Event, Takeover
@@ -87,6 +87,8 @@ class Drive:
         self._run: Run | None = None
         self._at_work: AtWork | None = None
         """Stores where the code is at work, if this is the last driver before a quarantine."""
+        self._is_replayed = False
+        """Whether the run has come to the end of its history."""
         self._unsaved: list[Event] = []
         self._changed = asyncio.Event()
         self.newest_seen = claimed
@@ -193,6 +195,7 @@ class Drive:
             await self._at_work.before_the_beginning()
         await outside_task(lambda: self._noting_patches(run, run.begin))
         await self._replay(run, history)
+        self._is_replayed = True
         return run
 
     async def _replay(self, run: Run, history: list[Event]) -> None:
@@ -315,7 +318,7 @@ class Drive:
 
     async def _keep_the_lease(self) -> None:
         if self._now() >= self._lease.heartbeat_at:
-            await self._lease.extend()
+            await self._lease.extend(self._heartbeats())
 
     # -- activities and children --
 
@@ -434,12 +437,19 @@ class Drive:
 
     async def _let_go(self, transition: Replacement, output: Large | None = None) -> bool:
         """End the drive by this transition. False if there was news: then the drive goes on."""
+        heartbeats = self._heartbeats()
+        if heartbeats is not None and "heartbeats" not in transition.set:  # the end of a run deletes them
+            transition = transition.also(heartbeats=heartbeats)
         if self._run is not None and self._run.has_begun:
             transition = transition.also(logged=max(self._run.turn + 1, self.execution.logged))
         if not await self._lease.let_go(transition, self._unsaved, output):
             return False
         self._write_log()
         return True
+
+    def _heartbeats(self) -> dict[str, Heartbeat] | None:
+        """The last heartbeats of the activities that the code waits for. None as long as that isn't known."""
+        return self._activities.heartbeats(self._run.steps.activities) if self._run and self._is_replayed else None
 
     def _write_log(self) -> None:
         """Write the log lines that no driver has written before. The events of their turns are recorded."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -27,7 +27,7 @@ from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import MAX_DISCARD, MAX_READS, Loaded, Store, payload_of, wait_for_replica
-from engine.store.documents import INPUT, Chunk, InboxItem, Large, chunk_id, is_large, new_run_id, of_run
+from engine.store.documents import INPUT, Chunk, Heartbeat, InboxItem, Large, chunk_id, is_large, new_run_id, of_run
 from engine.store.transitions import Replacement
 from engine.values.codec import stored_size
 from engine.values.events import AttemptFailed, Begun, Event, Restarted, StepHeld, StepResolved, Takeover, effective
@@ -198,12 +198,15 @@ class Lease:
         self.execution = await self._store.commit(transition.apply(self.execution), None, None, ids)
         self.inbox.remove(ids)
 
-    async def extend(self) -> None:
-        """The heartbeat. Raises LeaseLost, StoreError."""
+    async def extend(self, heartbeats: Mapping[str, Heartbeat] | None = None) -> None:
+        """The heartbeat of the lease. It also writes those of the activities, if they are given. Raises LeaseLost,
+        StoreError."""
         settings, known = self._settings, self.execution
         for reads in range(MAX_READS):
             now, refused = self._clock.now(), self.execution.etag
             extension = transitions.extend(self.token, now, settings.lease, settings.skew).also(at_work=self._place)
+            if heartbeats is not None:
+                extension = extension.also(heartbeats=dict(heartbeats))
             try:
                 self.execution = await self._store.replace(extension.apply(self.execution))
                 self.heartbeat_at = now + settings.heartbeat
@@ -348,4 +351,6 @@ def _size(event: Event) -> int:
         size += len(event.error.model_dump_json().encode())
     if isinstance(event, StepResolved | AttemptFailed | StepHeld | Begun) and event.input is not None:
         size += sum(stored_size(text) for text in event.input.values())
+    if isinstance(event, AttemptFailed | StepHeld):
+        size += stored_size(event.details or "")
     return size

@@ -117,6 +117,15 @@ class Parent(BaseModel):
     """The run of the parent. If that run was purged, the child's exit means nothing to the next run."""
 
 
+class Heartbeat(BaseModel):
+    """How far an activity had come, by its own account: its details, as JSON text, and the attempt that gave them."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, validate_by_name=True)
+
+    attempt: int
+    details: JsonText
+
+
 class Execution(Record):
     """The exec document."""
 
@@ -187,6 +196,8 @@ class Execution(Record):
     """The number of claims since the last progress."""
     at_work: str | None = Field(default=None, exclude_if=lambda place: place is None)
     """Where the workflow's code was at work when the last driver before a quarantine stored this."""
+    heartbeats: dict[str, Heartbeat] = Field(default={}, exclude_if=lambda heartbeats: not heartbeats)
+    """The last heartbeats of the activities that it waits for, by step."""
     restarts: int = Field(default=0, exclude_if=lambda restarts: not restarts)
     """The number of runs of this execution that a restart ended."""
     created_at: Instant

@@ -36,7 +36,8 @@ Rules:
 4. A new execution that is driven where it is started is created with the claim in it: its first version is what the
    claim makes of a document that nobody has stored yet.
 5. A driver that lets go (suspend, release, complete, restart) clears worker, lease and claims. A driver that could not
-   seal the history leaves its token in `worker`, without a lease, so that the next driver seals it.
+   seal the history leaves its token in `worker`, without a lease, so that the next driver seals it. A driver
+   that extends its lease, suspends or releases also writes `heartbeats`. The end of a run empties them.
 6. Each transition sets `updatedAt` to its writer's time, and `writeId` to a fresh id. The mark for a purge and the
    confirmation keep `updatedAt`, because nothing has happened to the execution.
 7. `dueAt` is the time at which somebody must look next. While a driver holds the execution, it is the lease's end.
@@ -218,6 +219,7 @@ def restart(token: str, payload: str | None, run_id: str, start: int, items: int
         "history_start": start,
         "restarted_at": now,
         "logged": 0,
+        "heartbeats": {},
     }
     return Replacement("restart it", is_held_by(token), changes, ("restarts",), derived=_without(items))
 
@@ -356,6 +358,7 @@ def _ended(
         "error": error,
         "compensation_errors": compensation_errors,
         "completed_at": now,
+        "heartbeats": {},
     }
 
 

@@ -50,6 +50,8 @@ class AttemptFailed:
     retry_at: Annotated[Instant, Field(alias="retryAt")]
     kind: Literal["attempt"] = "attempt"
     input: dict[str, str] | None = None
+    details: str | None = None
+    """The details of the step's last heartbeat, as JSON text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class StepHeld:
     error: ErrorRecord
     kind: Literal["held"] = "held"
     input: dict[str, str] | None = None
+    details: str | None = None
+    """As in AttemptFailed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ SHOWN = {
     "max_parallel=": "a limit of parallel activities",
     "assert check(": "the determinism guard",
     "workflow.logger": "the log",
+    "activity.heartbeat(": "progress over attempts",
+    "activity.is_cancelled(": "a thread that nobody waits for",
     'await step("': "a step without a declaration",
     "activities={": "activities replaced by name",
     "env.fail(": "failures by step",

@@ -56,6 +56,12 @@ class Refused(Failure):
 @activity
 async def charge(order: Order, cents: int = 0) -> Receipt:
     assert_type(activity.info().attempt, int)
+    assert_type(activity.heartbeat(order), None)
+    assert_type(activity.last_heartbeat(Order), Order | None)
+    assert_type(activity.last_heartbeat(list[int]), list[int] | None)
+    assert_type(activity.last_heartbeat(), Any)
+    assert_type(activity.is_cancelled(), bool)
+    activity.heartbeat()  # type: ignore[call-arg]
     return Receipt(cents)
 
 
