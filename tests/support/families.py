@@ -5,19 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from engine import Deferred, Workflow, activity, workflow
+from engine import Deferred, Workflow, workflow
 from engine.store.documents import Execution
 from engine.testing import Environment
-from tests.support.mortal import Journal, executions
+from tests.support.mortal import do, executions
 
-journal = Journal()
 answer = Deferred("families.answer", int)
-
-
-@activity
-async def do(what: str) -> str:
-    journal.note(what)
-    return what
 
 
 @workflow(idempotency_key=lambda key: key)

@@ -65,6 +65,17 @@ class Journal:
                 assert (execution, step) not in recorded, f"{step} of {execution} ran after it was recorded"
 
 
+journal = Journal()
+"""Of the environment that is open."""
+
+
+@activity
+async def do(what: str) -> str:
+    """An activity that gives back what it is given, and says that it did it."""
+    journal.note(what)
+    return what
+
+
 def dying_store(
     inner: Store, death: Death | None, record: Callable[[Chunk], None]
 ) -> tuple[WatchedStore, asyncio.Event]:
@@ -93,8 +104,8 @@ class Mortal:
     """Stands where a worker does. At store call number `k` (from 0) the process ends, `before` or `after` the call's
     effect: nothing of it runs on, and the next drive is another process's."""
 
-    def __init__(self, env: Environment, journal: Journal, k: int | None, moment: Moment) -> None:
-        self._env, self._journal, self._k = env, journal, k
+    def __init__(self, env: Environment, k: int | None, moment: Moment) -> None:
+        self._env, self._k = env, k
         self._gone: list[Worker] = []
         self._live(None if k is None else (k, moment))
         self.store, self._first_death = self._store, self._death
@@ -130,33 +141,31 @@ class Mortal:
 
     def _record(self, chunk: Chunk) -> None:
         steps = [event["step"] for event in chunk.events if event["kind"] == "activity"]
-        self._journal.entries += [("recorded", chunk.execution_id, step) for step in steps]
+        journal.entries += [("recorded", chunk.execution_id, step) for step in steps]
 
 
 @contextlib.asynccontextmanager
 async def mortal(
-    workflows: Sequence[Workflow[Any, Any]], journal: Journal, k: int | None, moment: Moment = "before"
+    workflows: Sequence[Workflow[Any, Any]], k: int | None = None, moment: Moment = "before"
 ) -> AsyncIterator[Environment]:
     """An environment whose worker dies at call `k`; never, if that is None."""
     journal.clear()
     async with Environment(workflows) as env:
-        env.worker = cast(Worker, Mortal(env, journal, k, moment))  # type: ignore[assignment]
+        env.worker = cast(Worker, Mortal(env, k, moment))  # type: ignore[assignment]
         yield env
 
 
-async def everywhere(
-    workflows: Sequence[Workflow[Any, Any]], journal: Journal, scenario: Scenario, limit: int = 80
-) -> int:
+async def everywhere(workflows: Sequence[Workflow[Any, Any]], scenario: Scenario, limit: int = 80) -> int:
     """Run `scenario` whole, then with a death before and after each of the worker's store calls. Whatever it asserts
     must hold each time, no recorded step may run again, and what came about must replay. Returns how many calls it
     was. A scenario makes at most `limit`."""
-    async with mortal(workflows, journal, None) as env:
+    async with mortal(workflows) as env:
         await scenario(env)
         await assert_replays(env)
         calls = cast(Mortal, env.worker).store.count()
     assert 0 < calls <= limit
     for k, moment in deaths(calls):
-        async with mortal(workflows, journal, k, moment) as env:
+        async with mortal(workflows, k, moment) as env:
             try:
                 await scenario(env)
                 journal.assert_recorded_is_final()

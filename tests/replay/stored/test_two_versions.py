@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from engine.core.registry import Registry
 from engine.driving.worker import Worker
 from engine.store.base import Filter
 from engine.testing import Environment
-from tests.support.gates import Gate
 
 go = Deferred("two_versions.go", str)
 last = Deferred("two_versions.last", str)
@@ -129,33 +127,3 @@ async def test_both_deployments_awake_at_once_drive_it_once() -> None:
         await new.client.resolve(id, go, "go")
         await asyncio.gather(old.drive(id), new.drive(id))
         assert (await env.store.read(id)).completed_result == '"a go"'
-
-
-async def test_a_deployment_that_drains_hands_over_between_two_steps() -> None:
-    """Closed while a step runs, it records that step and lets go; the next one repeats nothing."""
-    gate = Gate()
-
-    @activity(name="two_versions_slow")
-    async def slow() -> str:
-        runs.append("slow")
-        await gate.passed()
-        return "slow"
-
-    @workflow(name="two_versions_draining")
-    async def draining() -> str:
-        return f"{await slow()} {await step('after')}"
-
-    async with Environment([]) as env:
-        old, new = Deployment(env, [draining]), Deployment(env, [draining])
-        id = (await old.client.start(draining)).execution_id
-        driving = asyncio.create_task(old.drive(id))
-        await gate.reached.wait()
-        closing = asyncio.create_task(old.worker.close(timedelta(seconds=30)))
-        await asyncio.sleep(0)
-        gate.open()
-        await asyncio.gather(driving, closing)
-        left = await env.store.read(id)
-        assert (left.worker, left.claims, left.is_complete) == (None, 0, False)
-        assert runs == ["slow"]
-        assert (await new.drive(id)).completed_result == '"slow after"'
-        assert runs == ["slow", "after"]

@@ -8,25 +8,18 @@ from typing import Any
 
 import pytest
 
-from engine import AlreadyEnded, Channel, Deferred, InvalidInput, UnknownDeferred, Workflow, activity, workflow
+from engine import AlreadyEnded, Channel, Deferred, InvalidInput, UnknownDeferred, Workflow, workflow
 from engine.ground.names import MAX_KEY
 from engine.testing import Environment
-from tests.support.mortal import Journal, everywhere, inputs, rest
+from tests.support.mortal import do, everywhere, inputs, rest
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
 
-journal = Journal()
 numbers = Channel("channels.numbers", int)
 words = Channel("channels.words", str)
 other = Deferred("channels.other", int)
 LAST = 99
-
-
-@activity
-async def do(what: str) -> str:
-    journal.note(what)
-    return what
 
 
 @workflow
@@ -83,7 +76,7 @@ async def test_a_channels_values_come_in_order_each_once() -> None:
         assert (await env.finish(id)).value() == [3, 1, 1, 2]
         assert await inputs(env, id) == ["3", "1", "1", "2", "99"]
 
-    await everywhere(ALL, journal, scenario, limit=60)
+    await everywhere(ALL, scenario, limit=60)
 
 
 @SLOW
@@ -120,7 +113,7 @@ async def test_receivers_at_once_share_the_values() -> None:
             await env.client.send(id, numbers, value)
         assert sorted(itertools.chain(*(await env.finish(id)).value())) == list(range(6))
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_a_receiver_that_gave_up_takes_no_value() -> None:

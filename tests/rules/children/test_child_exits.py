@@ -11,8 +11,8 @@ import pytest
 from engine import ChildStopped, Deferred, Workflow, activity, workflow
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.families import FAMILY, answer, do, journal, leaf, leaves_it, middle, only, root
-from tests.support.mortal import assert_at_rest, assert_replays, everywhere, executions, rest
+from tests.support.families import FAMILY, answer, leaf, leaves_it, middle, only, root
+from tests.support.mortal import assert_at_rest, assert_replays, do, everywhere, executions, journal, rest
 
 gate = Deferred("child_exits.gate", int)
 
@@ -72,7 +72,7 @@ async def test_a_parents_end_reaches_every_level(workflow: Workflow[Any, Any]) -
         assert set(journal.effects) == {"leaf k 1 cleaned", "leaf k 2 cleaned"}
         await assert_at_rest(env)
 
-    await everywhere(ALL, journal, scenario, limit=100)
+    await everywhere(ALL, scenario, limit=100)
 
 
 async def test_an_interrupt_overtakes_the_creation_of_a_child() -> None:
@@ -137,7 +137,7 @@ async def test_a_child_that_is_given_up_is_interrupted() -> None:
         assert (await only(env, leaf)).outcome == "interrupted"
         await assert_at_rest(env)
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_an_abandoned_child_lives_on() -> None:
@@ -155,7 +155,7 @@ async def test_an_abandoned_child_lives_on() -> None:
         assert (await env.finish(child.execution_id)).value() == 2
         await assert_at_rest(env)
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_only_the_creator_interrupts_a_child() -> None:

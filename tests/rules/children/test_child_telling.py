@@ -10,7 +10,7 @@ from engine import ChildStopped, activity, workflow
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from engine.values.events import StepResolved
-from tests.support.families import FAMILY, answer, journal, leaf, leaves_it, only, root
+from tests.support.families import FAMILY, answer, leaf, leaves_it, only, root
 from tests.support.gates import Gate
 from tests.support.mortal import assert_at_rest, assert_replays, everywhere, executions, rest
 from tests.support.stored import purge
@@ -85,7 +85,7 @@ async def test_the_end_of_a_child_is_told_at_least_once(after: bool) -> None:
         assert all(e.parents_notified for e in await executions(env) if e.parents)
 
     if after:
-        await everywhere(ALL, journal, scenario)
+        await everywhere(ALL, scenario)
         return
     async with Environment(ALL) as env:  # the feed hands over nothing of the child: only sweeps
         parent = (await env.start(leaves_it, "k")).execution_id

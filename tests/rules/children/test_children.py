@@ -20,12 +20,11 @@ from engine import (
 from engine.ground.names import execution_id
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, executions
+from tests.support.mortal import assert_at_rest, assert_replays, do, everywhere, executions, journal
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
 
-journal = Journal()
 answer = Deferred("children.answer", int)
 
 
@@ -36,12 +35,6 @@ class OutOfStock(Failure):
 class Job(BaseModel):
     key: str
     fail: bool = False
-
-
-@activity
-async def do(what: str) -> str:
-    journal.note(what)
-    return what
 
 
 @activity
@@ -181,7 +174,7 @@ async def test_a_result_survives_every_crash() -> None:
         assert len(await executions(env, named)) == 1
         await assert_at_rest(env)
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 @SLOW
@@ -193,7 +186,7 @@ async def test_parallel_children_survive_every_crash() -> None:
         assert len(await executions(env, anonymous)) == 3
         await assert_at_rest(env)
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 @SLOW
@@ -207,7 +200,7 @@ async def test_a_childs_failure_survives_every_crash() -> None:
         assert journal.counts()["undone"] >= 1
         await assert_at_rest(env)
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_ids_come_from_the_key_or_from_the_parents_step() -> None:
@@ -373,4 +366,4 @@ async def test_starting_survives_every_crash() -> None:
         assert (await env.run(starts_only, Job(key="s"), key="p")).value() == execution_id("waits", "s")
         assert len(await executions(env, waits)) == 1
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)

@@ -12,24 +12,17 @@ import pytest
 from engine import Deferred, Failure, Outcome, Workflow, activity, compensate, finalizer, workflow
 from engine.store.wrapper import Call
 from engine.testing import Environment
-from tests.support.mortal import Journal, Mortal, assert_at_rest, assert_replays, everywhere, mortal, rest
+from tests.support.mortal import Mortal, assert_at_rest, assert_replays, do, everywhere, journal, mortal, rest
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
 
-journal = Journal()
 answer = Deferred("compensation.answer", str)
 pause = Deferred("compensation.pause", str)
 
 
 class Declined(Failure):
     code: str
-
-
-@activity
-async def do(what: str) -> str:
-    journal.note(what)
-    return what
 
 
 @activity
@@ -222,7 +215,7 @@ async def test_newest_first_once_each_at_every_crash(how: str) -> None:
         assert len(journal.effects) <= 4 + len(undone) + (0 if never_died else 1)
         await assert_at_rest(env)
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_one_that_fails_is_recorded_and_the_rest_still_run() -> None:
@@ -237,12 +230,12 @@ async def test_one_that_fails_is_recorded_and_the_rest_still_run() -> None:
         assert (failed.type, failed.message) == ("ValueError", "middle can't be undone")
         assert list(dict.fromkeys(journal.effects)) == ["undo last", "cannot middle", "undo first", "end failed"]
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_one_that_is_cancelled_or_exits_does_not_stop_the_rest() -> None:
     """CancelledError and SystemExit of a compensation are failures of it like any other."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         status = await env.run(cancels_in_compensation)
         assert [e.type for e in status.compensation_errors] == ["SystemExit", "CancelledError"]
         assert journal.effects == ["undo first"]
@@ -251,7 +244,7 @@ async def test_one_that_is_cancelled_or_exits_does_not_stop_the_rest() -> None:
 
 async def test_wrong_arguments_of_one_do_not_stop_the_rest() -> None:
     """What can't be called fails when it is called, and is recorded."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         status = await env.run(undoes_badly)
         assert [e.type for e in status.compensation_errors] == ["TypeError"]
         assert journal.effects == ["undo first"]
@@ -260,7 +253,7 @@ async def test_wrong_arguments_of_one_do_not_stop_the_rest() -> None:
 @pytest.mark.parametrize(("how", "cause"), [("fail", "Declined"), ("wait", "CancelledError"), ("return", "None")])
 async def test_the_cause_can_be_read(how: str, cause: str) -> None:
     """The failure itself, CancelledError of an interrupt, None when it ended well."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         id = await env.start(reads_the_cause, how)
         await env.settle()
         await env.client.interrupt(id)
@@ -289,7 +282,7 @@ async def test_an_interrupt_during_compensation_changes_only_the_outcome(twice: 
         assert status.error.type == "Declined"
         assert list(dict.fromkeys(journal.effects)) == ["paused here", "undo first", "end interrupted"]
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def interrupt_at_commit(env: Environment, id: str) -> None:
@@ -340,13 +333,13 @@ async def test_an_interrupt_during_a_finalizer_still_compensates() -> None:
         assert list(dict.fromkeys(journal.effects)) == expected
         await assert_at_rest(env)
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 @SLOW
 async def test_terminate_during_compensation_stops_at_once() -> None:
     """What has not run yet never does, and the second terminate is the same answer."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         id = await env.start(pauses_in_compensation)
         await env.settle()
         for _ in range(2):
@@ -357,7 +350,7 @@ async def test_terminate_during_compensation_stops_at_once() -> None:
 
 async def test_a_compensation_may_register_another() -> None:
     """It is the newest then, and runs next."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         await env.run(adds_in_compensation)
         assert journal.effects == ["outer", "undo the inner", "undo first"]
 
@@ -383,7 +376,7 @@ async def test_misuse_is_an_error_at_the_call(how: str, words: str) -> None:
 
 async def test_what_gives_nothing_to_await_is_named() -> None:
     """A plain function that is no activity: it is recorded which one, and what to pass instead; the others run."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         status = await env.run(registers_sync_functions)
         assert [error.message for error in status.compensation_errors] == [
             "compensate(forget, …) takes an activity or an async function; this one gave a str",

@@ -18,9 +18,8 @@ from engine.ground.settings import Settings
 from engine.store.base import Filter
 from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
-from tests.support.mortal import Journal, assert_at_rest, assert_replays, everywhere, executions, mortal
+from tests.support.mortal import assert_at_rest, assert_replays, do, everywhere, executions, journal, mortal
 
-journal = Journal()
 answer = Deferred("options.answer", str)
 
 
@@ -29,12 +28,6 @@ class Load:
 
     now = most = 0
     hanging: asyncio.Event
-
-
-@activity
-async def do(what: str) -> str:
-    journal.note(what)
-    return what
 
 
 @activity
@@ -134,12 +127,12 @@ async def test_a_time_limit_cancels_compensates_and_fails(how: str) -> None:
         await env.settle()
         assert {child.interrupted for child in await executions(env, waits_for_long)} <= {True}
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_a_time_limit_reaches_a_running_activity() -> None:
     """It is cancelled; no drive waits for it."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         Load.hanging = asyncio.Event()
         id = await env.start(is_limited, "activity")
         driving = asyncio.create_task(env.drive(id))
@@ -152,7 +145,7 @@ async def test_a_time_limit_reaches_a_running_activity() -> None:
 
 async def test_who_is_in_time_hears_nothing_of_the_limit() -> None:
     """An end a second before it; the clock may go on for days."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         id = (await env.start(is_limited, "quick")).execution_id
         assert (await env.finish(id)).value() == "done"
         ended = await env.store.inner.read(id)
@@ -164,7 +157,7 @@ async def test_who_is_in_time_hears_nothing_of_the_limit() -> None:
 
 async def test_an_interrupt_before_the_limit_stays_an_interrupt() -> None:
     """The limit passes later, and changes nothing."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         id = await env.start(is_limited, "deferred")
         await env.settle()
         await env.client.interrupt(id)

@@ -17,17 +17,15 @@ from engine import (
     UnknownDeferred,
     UnknownExecution,
     Workflow,
-    activity,
     workflow,
 )
 from engine.ground.names import MAX_NAME
 from engine.testing import Environment
-from tests.support.mortal import Journal, assert_replays, everywhere, inputs, rest
+from tests.support.mortal import assert_replays, do, everywhere, inputs, journal, rest
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
 
-journal = Journal()
 plain = Deferred("outside.plain", int)
 text = Deferred("outside.text", str)
 nothing = Deferred("outside.nothing", None)
@@ -38,12 +36,6 @@ ODD_KEYS = ["a/b", "a\\b", "a?b", "a#b", "a%2Fb", "%", "..", " ", "a+b", "a|b", 
 
 class Refused(Failure):
     by: str
-
-
-@activity
-async def do(what: str) -> str:
-    journal.note(what)
-    return what
 
 
 @workflow
@@ -128,7 +120,7 @@ async def test_a_failure_is_raised_where_it_is_awaited_as_often_as_that() -> Non
             await env.resolve(id, plain, 1)
         assert (await env.finish(id)).value() == ["Ada", "Ada"]
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_an_unhandled_failure_is_the_workflows_own() -> None:
@@ -156,7 +148,7 @@ async def test_a_deferred_races_a_timer(early: bool) -> None:
             with pytest.raises(AlreadyEnded):
                 await env.resolve(id, text, "at last")
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 @SLOW
@@ -174,7 +166,7 @@ async def test_a_deferred_may_have_any_number_of_waiters(one: Workflow[Any, Any]
         assert (await env.finish(id)).value() == result
         assert await inputs(env, id) == ["5"]
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_keyed_deferreds_never_meet() -> None:
@@ -235,7 +227,7 @@ async def test_a_token_from_inside_is_the_one_from_outside() -> None:
         status = await env.client.resolve_token(tokens[1], "surely")
         assert (await env.finish(status.execution_id)).value() == "yes surely"
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 def test_a_token_needs_something_to_name() -> None:

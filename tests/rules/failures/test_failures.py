@@ -14,9 +14,7 @@ import pytest
 from engine import ActivityError, ActivityErrorGroup, Failure, Retry, Workflow, activity, workflow
 from engine.testing import Environment
 from engine.values.error_records import MAX_DEPTH, MAX_MESSAGE
-from tests.support.mortal import Journal, assert_replays, everywhere
-
-journal = Journal()
+from tests.support.mortal import assert_replays, everywhere, journal
 
 
 class Keywords(Exception):
@@ -240,7 +238,7 @@ async def test_an_error_in_the_last_line_is_no_success() -> None:
             status.value()
         assert refused.value.by == "the last line"
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 @pytest.mark.parametrize(("times", "runs"), [(0, 1), (1, 2), (2, 3), (9, 3)])
@@ -268,7 +266,7 @@ async def test_attempts_survive_every_crash() -> None:
         assert list(dict.fromkeys(journal.effects)) == ["1 stumbles", "2 stumbles", "3 stumbles"]
         assert len(journal.effects) <= 4
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 @pytest.mark.parametrize(("how", "runs"), [("throttled", 4), ("refused", 1), ("lookup", 1), ("value", 4)])

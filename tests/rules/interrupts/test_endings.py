@@ -8,22 +8,15 @@ from typing import Any
 
 import pytest
 
-from engine import Deferred, Outcome, Workflow, activity, compensate, finalizer, workflow
+from engine import Deferred, Outcome, Workflow, compensate, finalizer, workflow
 from engine.testing import Environment
-from tests.support.mortal import Journal, assert_replays, mortal
+from tests.support.mortal import assert_replays, do, journal, mortal
 
 pytestmark = pytest.mark.usefixtures("every_store")
 
-journal = Journal()
 answer = Deferred("endings.answer", str)
 cleaned = Deferred("endings.cleaned", str)
 LIMIT = timedelta(hours=1)
-
-
-@activity
-async def do(what: str) -> str:
-    journal.note(what)
-    return what
 
 
 async def clean_up() -> None:
@@ -111,7 +104,7 @@ async def run_out_of_time(env: Environment, id: str) -> None:
 async def test_a_second_reason_to_end_cuts_off_no_cleanup(one: Workflow[[], str], interrupt_first: bool) -> None:
     """O4: the time limit and an interrupt, in both orders, while the cleanup waits. It ends, shielded or not; the
     interrupt decides the outcome."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         id = (await env.start(one)).execution_id
         await env.settle()
         for reason in (interrupt, run_out_of_time) if interrupt_first else (run_out_of_time, interrupt):
@@ -127,7 +120,7 @@ async def test_a_second_reason_to_end_cuts_off_no_cleanup(one: Workflow[[], str]
 @BOTH_CLEAN_UP
 async def test_both_reasons_in_one_instant_are_one(one: Workflow[[], str]) -> None:
     """O4: nobody drove it when the time ran out and the interrupt came."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         id = (await env.start(one)).execution_id
         await env.settle()
         env.clock.advance(LIMIT + timedelta(seconds=1))
@@ -139,7 +132,7 @@ async def test_both_reasons_in_one_instant_are_one(one: Workflow[[], str]) -> No
 
 async def test_an_interrupt_before_the_first_turn_reaches_the_first_wait() -> None:
     """O6: the body runs to its first wait, where the interrupt cancels it. What it registered by then runs."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         id = await env.start(acts_before_it_waits)
         assert (await env.client.interrupt(id)).interrupted
         assert (await env.finish(id)).outcome == "interrupted"
@@ -150,7 +143,7 @@ async def test_an_interrupt_before_the_first_turn_reaches_the_first_wait() -> No
 @pytest.mark.parametrize("how", ["waits", "returns"])
 async def test_a_compensation_that_cancels_itself_ends_no_other(how: str) -> None:
     """Also when it returns before the cancellation arrives. It is recorded as cancelled."""
-    async with mortal(ALL, journal, None) as env:
+    async with mortal(ALL) as env:
         status = await env.run(cancels_itself, how)
         assert journal.effects == ["last", "first", "told failed"]
         assert [error.type for error in status.compensation_errors] == ["CancelledError"]

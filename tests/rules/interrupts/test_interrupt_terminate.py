@@ -8,19 +8,17 @@ from typing import Any
 
 import pytest
 
-from engine import AlreadyEnded, Deferred, Workflow, activity, compensate, workflow
+from engine import Deferred, Workflow, activity, compensate, workflow
 from engine.ground.errors import NotEnded, UnknownExecution
 from engine.store.documents import Chunk
-from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.gates import Gate
-from tests.support.mortal import Journal, assert_at_rest, everywhere, rest
+from tests.support.mortal import assert_at_rest, do, everywhere, journal, rest
 from tests.support.stored import purge
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
 
-journal = Journal()
 answer = Deferred("interrupt.answer", str)
 
 
@@ -35,12 +33,6 @@ class Stage:
         journal.clear()
         cls.working.close()
         cls.cancelled = []
-
-
-@activity
-async def do(what: str) -> str:
-    journal.note(what)
-    return what
 
 
 @activity
@@ -105,7 +97,7 @@ async def test_interrupted_before_it_began() -> None:
         assert (await env.finish(id)).outcome == "interrupted"
         assert journal.effects == []
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 @SLOW
@@ -121,7 +113,7 @@ async def test_interrupted_while_parked_and_not_in_memory() -> None:
         assert list(dict.fromkeys(journal.effects)) == ["first", "undo first"]
         await assert_at_rest(env)
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 @SLOW
@@ -138,7 +130,7 @@ async def test_shield_keeps_a_cleanup_going() -> None:
         assert (await env.finish(id)).outcome == "interrupted"
         assert list(dict.fromkeys(journal.effects)) == ["one", "two"]
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_terminate_loads_nothing_and_stops_the_drive() -> None:
@@ -204,29 +196,6 @@ async def test_terminate_works_on_what_is_broken(how: str) -> None:
         await purge(env, id)
         with pytest.raises(UnknownExecution):
             await env.client.status(id)
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-async def test_terminate_races_with_completion(moment: str) -> None:
-    """Whoever writes first wins, and the other says so: never two ends."""
-    async with Environment(ALL) as env:
-        Stage.set()
-        id = await env.start(is_kept_an_hour)
-        answers: list[str] = []
-
-        async def race(call: Call) -> None:
-            if call.method == "commit" and not answers:
-                try:
-                    answers.append(str((await env.client.terminate(id)).outcome))
-                except AlreadyEnded:
-                    answers.append("too late")
-
-        setattr(env.store, moment, race)
-        await env.drive(id)
-        outcome = (await env.status(id)).outcome
-        assert (answers, outcome) == (
-            (["terminated"], "terminated") if moment == "before" else (["too late"], "completed")
-        )
 
 
 async def test_what_is_kept_for_a_time_is_purged_by_the_sweep() -> None:

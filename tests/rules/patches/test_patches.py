@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -34,53 +35,41 @@ async def patches_first(what: str) -> str:
     return what
 
 
-def _before() -> Workflow[Any, Any]:
+def _order(says: Callable[[str], Awaitable[str]]) -> Workflow[Any, Any]:
     @workflow(name="patches.order")
     async def order(what: str) -> str:
         await patches_first(what)
         await asyncio.sleep(60)
-        said = await patches_old(what)
+        said = await says(what)
         await asyncio.sleep(60)
         return said
 
     return order
+
+
+async def _either(what: str) -> str:
+    return await (patches_new(what) if workflow.patched("new words") else patches_old(what))
+
+
+async def _new_alone(what: str) -> str:
+    workflow.deprecate_patch("new words")
+    return await patches_new(what)
+
+
+def _before() -> Workflow[Any, Any]:
+    return _order(patches_old)
 
 
 def _patched() -> Workflow[Any, Any]:
-    @workflow(name="patches.order")
-    async def order(what: str) -> str:
-        await patches_first(what)
-        await asyncio.sleep(60)
-        said = await (patches_new(what) if workflow.patched("new words") else patches_old(what))
-        await asyncio.sleep(60)
-        return said
-
-    return order
+    return _order(_either)
 
 
 def _deprecated() -> Workflow[Any, Any]:
-    @workflow(name="patches.order")
-    async def order(what: str) -> str:
-        await patches_first(what)
-        await asyncio.sleep(60)
-        workflow.deprecate_patch("new words")
-        said = await patches_new(what)
-        await asyncio.sleep(60)
-        return said
-
-    return order
+    return _order(_new_alone)
 
 
 def _after() -> Workflow[Any, Any]:
-    @workflow(name="patches.order")
-    async def order(what: str) -> str:
-        await patches_first(what)
-        await asyncio.sleep(60)
-        said = await patches_new(what)
-        await asyncio.sleep(60)
-        return said
-
-    return order
+    return _order(patches_new)
 
 
 async def _patches(env: Environment, id: str) -> list[tuple[str, int, bool]]:

@@ -12,13 +12,12 @@ from engine import AlreadyEnded, Failure, Outcome, Workflow, activity, compensat
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.gates import Gate
-from tests.support.mortal import Journal, assert_replays, everywhere
+from tests.support.mortal import assert_replays, do, everywhere, journal
 from tests.support.processes import until
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
 
-journal = Journal()
 LEASE = timedelta(seconds=36)
 
 
@@ -33,12 +32,6 @@ class Stage:
         journal.clear()
         cls.working.close()
         cls.is_mended = False
-
-
-@activity
-async def do(what: str) -> str:
-    journal.note(what)
-    return what
 
 
 @activity
@@ -173,7 +166,7 @@ async def test_a_failing_step_suspends_and_resume_runs_that_step_alone() -> None
         with pytest.raises(AlreadyEnded):
             await env.client.resume(id)
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +185,7 @@ async def test_a_suspension_is_no_end(well: bool, after: list[str]) -> None:
         assert (await env.finish(id)).outcome == ("completed" if well else "failed")
         assert list(dict.fromkeys(journal.effects)) == ["failed", "mended", *after]
 
-    await everywhere(ALL, journal, scenario)
+    await everywhere(ALL, scenario)
 
 
 async def test_an_interrupt_of_what_is_about_to_suspend_cleans_up_to_the_end() -> None:

@@ -17,11 +17,10 @@ from pydantic import BaseModel
 
 from engine import EncodingError, TooLarge, Workflow, activity, workflow
 from engine.testing import Environment
-from tests.support.mortal import Journal, assert_replays
+from tests.support.mortal import assert_replays, journal
 
 T = TypeVar("T")
 Sku = NewType("Sku", str)
-journal = Journal()
 
 
 class Colour(Enum):

@@ -124,6 +124,8 @@ async def test_an_activity_that_ends_within_the_grace_is_recorded_and_nothing_af
         assert driving.done()
         assert ledger.ran == []
         assert len((await env.store.inner.load(id)).chunks) == 1
+        let_go = await env.store.inner.read(id)
+        assert (let_go.worker, let_go.claims, let_go.is_complete) == (None, 0, False)
         assert (await env.drive(id)).value() == "donee"
         assert Door.attempts == [1]
         await check_history(env, id)

@@ -12,7 +12,7 @@ import pytest
 
 from engine import Deferred, activity, workflow
 from engine.driving.places import Place, Places
-from engine.ground.errors import Refused, Unavailable
+from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment, ManualClock
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import echo, ledger
@@ -130,24 +130,6 @@ async def test_a_batch_larger_than_the_places_is_driven_to_its_end() -> None:
         assert [(await env.status(id)).value() for id in ids] == ["quick"] * 10
 
 
-async def test_a_claim_that_the_store_refuses_fails_nobody_else() -> None:
-    """Rule 2 of the worker: given again, the batch would be refused again. Batch and sweep drive the others."""
-    async with Environment([places_quick]) as env:
-        refused, other, third = [(await env.start(places_quick)).execution_id for _ in range(3)]
-
-        async def refuse(call: Call) -> None:
-            if call.method == "replace" and call.arguments[0].execution_id == refused:
-                raise Refused("400")
-
-        env.store.before = refuse
-        await env.worker.drive_changes(await fed(env, refused, other))
-        assert (await env.status(other)).value() == "quick"
-        env.clock.advance(SWEEPS_NEW_AFTER)
-        assert await env.worker.sweep() == 2
-        assert (await env.status(third)).value() == "quick"
-        assert not (await env.status(refused)).is_complete
-
-
 async def test_a_store_that_fails_a_claim_after_the_budget_is_not_hidden() -> None:
     """A claim that fails once the budget is over still makes the host give the batch again."""
     settings = dataclasses.replace(TEST_SETTINGS, batch_budget=timedelta(0))
@@ -210,41 +192,18 @@ async def _executions(env: Environment) -> list[str]:
     return [id for (id,) in await store_of(env)._read(lambda db: db.execute(query).fetchall())]
 
 
-async def test_one_execution_given_twice_at_once_is_driven_once() -> None:
-    """Two drives of one execution in one process exclude each other like strangers, and both come to an end."""
-    ledger.ran.clear()
-    async with Environment([places_quick]) as env:
-        id = (await env.start(places_quick)).execution_id
-        execution = await env.store.inner.read(id)
-        await asyncio.gather(*(env.worker.drive(execution) for _ in range(20)))
-        assert ledger.ran == ["echo"]
-        assert env.store.count("commit") == 1
-        assert env.worker.running(id) is None
-
-
-async def test_news_for_an_execution_that_is_being_claimed_is_not_lost() -> None:
-    """Told between the claim's effect and its answer, while no drive is known yet: the suspend write finds out."""
+@pytest.mark.parametrize("method", ["replace", "commit"], ids=["claim", "suspend"])
+async def test_news_that_comes_between_a_write_and_its_answer_is_driven(method: str) -> None:
+    """During the claim no drive is known yet, and the suspend write finds out. After the suspend write the drive looks
+    again before it is gone. No feed, no sweep."""
     async with Environment([places_waits]) as env:
         id = (await env.start(places_waits)).execution_id
-        env.store.after = claim = Gate(nth("replace"))
+        env.store.after = gate = Gate(nth(method))
         driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
-        await claim.reached.wait()
+        await gate.reached.wait()
         await env.resolve(id, places_answer, "news")
-        assert env.worker.running(id) is None, "the drive was known too early for this test"
-        claim.open()
-        await driving
-        assert (await env.status(id)).value() == "news"
-
-
-async def test_news_that_comes_between_the_last_write_and_its_answer_is_driven() -> None:
-    """Told after the suspend write's effect: the drive looks again before it is gone. No feed, no sweep."""
-    async with Environment([places_waits]) as env:
-        id = (await env.start(places_waits)).execution_id
-        env.store.after = suspension = Gate(nth("commit"))
-        driving = asyncio.ensure_future(env.worker.drive(await env.store.inner.read(id)))
-        await suspension.reached.wait()
-        await env.resolve(id, places_answer, "news")
-        suspension.open()
+        assert method == "commit" or env.worker.running(id) is None, "the drive was known too early for this test"
+        gate.open()
         await driving
         assert (await env.status(id)).value() == "news"
 
