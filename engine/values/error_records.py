@@ -17,6 +17,7 @@ import json
 import re
 import traceback
 from collections.abc import Iterable, Iterator
+from types import MemberDescriptorType
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -56,7 +57,8 @@ class ErrorRecord(BaseModel):
     message: str = ""
     traceback: str = ""
     data: str | None = None
-    """Stored text of a Failure's fields, or JSON of a declared exception's `[args, attributes]`."""
+    """Stored text of a Failure's fields, or JSON of a declared exception's `[args, attributes]`. If any attributes are
+    tuples, their names follow."""
     declared: str | None = None
     """The class in `raises=` that the exception is an instance of, as `module:name`."""
     notes: tuple[str, ...] = Field(default=(), exclude_if=lambda notes: not notes)
@@ -160,13 +162,14 @@ def _arguments_and_attributes(error: BaseException) -> tuple[str, list[str]]:
     if not _is_json(args):
         lost = [f"argument {n} ({type(arg).__name__}) was not kept" for n, arg in enumerate(args) if not _is_json(arg)]
         args = [_text(error)]
-    attributes = {}
+    attributes, tuples = dict[str, Any](), list[str]()
     for name, value in _attributes(error):
-        if _is_json(value):
+        if _is_json(list(value) if type(value) is tuple else value):
             attributes[name] = value
+            tuples += [name] if type(value) is tuple else []
         else:
             lost.append(f"attribute {name} ({type(value).__name__}) was not kept")
-    return json.dumps([args, attributes]), lost
+    return json.dumps([args, attributes, *([tuples] if tuples else [])]), lost
 
 
 def _attributes(error: BaseException) -> Iterator[tuple[str, Any]]:
@@ -176,6 +179,17 @@ def _attributes(error: BaseException) -> Iterator[tuple[str, Any]]:
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(error, name):
                 yield name, getattr(error, name)
+        if kind.__module__ == "builtins":
+            yield from _built_in_attributes(error, kind)
+
+
+def _built_in_attributes(error: BaseException, kind: type) -> Iterator[tuple[str, Any]]:
+    """What a built-in class keeps beside `args`, such as the `filename` of an OSError."""
+    for name, member in vars(kind).items():
+        if isinstance(member, MemberDescriptorType) and not name.startswith("__"):
+            value = member.__get__(error)
+            if value is not None:
+                yield name, value
 
 
 def examinable(error: BaseException) -> BaseException:
@@ -198,10 +212,18 @@ def rebuild(saved: ErrorRecord, raises: Iterable[type[BaseException]] = (), exac
     """
     declared = tuple(raises)
     error = _rebuild_group(saved, declared) if saved.exceptions else _rebuild_one(saved, declared, exact)
+    cause = None if saved.cause is None else rebuild(saved.cause, declared, exact=False)
+    try:
+        return _with_notes_and_cause(error, saved, cause)
+    except Exception:  # noqa: BLE001 - the class's own __setattr__ or add_note may raise anything
+        return _with_notes_and_cause(ActivityError(saved.type, saved.message, saved.traceback), saved, cause)
+
+
+def _with_notes_and_cause(error: BaseException, saved: ErrorRecord, cause: BaseException | None) -> BaseException:
     for note in saved.notes:
         error.add_note(note)
-    if saved.cause is not None:
-        error.__cause__ = rebuild(saved.cause, declared, exact=False)
+    if cause is not None:
+        error.__cause__ = cause
     return error
 
 
@@ -240,7 +262,8 @@ def _rebuild_one(saved: ErrorRecord, raises: Classes, exact: bool) -> BaseExcept
 
 
 def _rebuild_declared(saved: ErrorRecord, declared: type[BaseException]) -> BaseException | None:
-    args, attributes = json.loads(saved.data or "[[], {}]")
+    args, attributes, *tuples = json.loads(saved.data or "[[], {}]")
+    attributes |= {name: tuple(attributes[name]) for names in tuples for name in names}
     # The built-in base class makes the object, because the class's own constructor may need data that was not kept.
     base = next(kind for kind in declared.__mro__ if kind.__module__ == "builtins")
     for kind in (declared, _readable(declared, saved.message)):
@@ -251,7 +274,7 @@ def _rebuild_declared(saved: ErrorRecord, declared: type[BaseException]) -> Base
                 object.__setattr__(rebuilt, name, value)
         except (TypeError, ValueError, AttributeError):  # a group, for example, can't be made from the kept data
             continue
-        if kind is not declared or _says(rebuilt, saved.message):
+        if kind is not declared or (_says(rebuilt, saved.message) and _can_be_asked(rebuilt)):
             return rebuilt
     return None
 
@@ -263,10 +286,22 @@ def _says(error: BaseException, message: str) -> bool:
         return False
 
 
+def _can_be_asked(error: BaseException) -> bool:
+    try:
+        return getattr(error, "_no_such_attribute_", None) is None
+    except Exception:  # noqa: BLE001 - the class's own __getattr__ may need data that was not kept
+        return False
+
+
 def _readable(declared: type[BaseException], message: str) -> type[BaseException]:
-    """A subclass of `declared` whose text is the recorded message, because the class's own text needs data that was not
-    kept."""
+    """A subclass of `declared` whose text is the recorded message, because the class's own methods need data that was
+    not kept."""
+
+    def not_kept(error: BaseException, name: str) -> Any:
+        raise AttributeError(f"{declared.__name__} has no attribute {name!r}: it isn't there, or wasn't kept")
+
     names = {"__module__": declared.__module__, "__qualname__": declared.__qualname__, "__str__": lambda _: message}
+    names |= {"__getattr__": not_kept} if hasattr(declared, "__getattr__") else {}
     return type(declared.__name__, (declared,), names)
 
 

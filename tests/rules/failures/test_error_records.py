@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
+from email.message import Message
+from io import BytesIO
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -79,6 +82,40 @@ def test_slots_and_notes_are_kept() -> None:
     error = back(given, Slotted)
     assert isinstance(error, Slotted)
     assert (error.code, str(error), error.__notes__) == (7, "code 7", ["after the third page"])
+
+
+class Coded(ApiError):
+    def __init__(self, message: str, *codes: int) -> None:
+        super().__init__(message)
+        self.codes = codes
+
+
+def test_tuples_and_what_built_in_classes_keep_come_back() -> None:
+    """N6: `filename` of an OSError and `name` of an ImportError are in neither `args` nor the attributes."""
+    assert vars(back(Coded("x", 1, 2), ApiError)) == {"codes": (1, 2)}
+    missing = back(FileNotFoundError(2, "no such file", "/a", None, "/b"), OSError)
+    assert isinstance(missing, FileNotFoundError)
+    assert (missing.errno, missing.filename, missing.filename2) == (2, "/a", "/b")
+    module = back(ModuleNotFoundError("no shop", name="shop"), ImportError)
+    assert isinstance(module, ImportError)
+    assert module.name == "shop"
+
+
+class Sealed(ApiError):
+    def __setattr__(self, name: str, value: object) -> None:
+        raise TypeError("it is sealed")
+
+
+def test_a_class_whose_own_methods_need_what_was_not_kept_stays_readable() -> None:
+    """N6: without its body, its `__getattr__` raises a KeyError. The execution goes on."""
+    error = back(HTTPError("http://x", 404, "gone", Message(), BytesIO(b"")), OSError)
+    assert isinstance(error, HTTPError)
+    assert (str(error), error.code, hasattr(error, "fp")) == ("HTTP Error 404: gone", 404, False)
+    assert "attribute fp (BytesIO) was not kept" in error.__notes__
+    sealed = Sealed("x")
+    BaseException.__setattr__(sealed, "__cause__", ApiError("y"))
+    cause = back(sealed, ApiError).__cause__
+    assert (type(cause), str(cause)) == (ApiError, "y")
 
 
 def test_a_group_comes_back_with_typed_parts() -> None:
