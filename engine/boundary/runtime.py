@@ -15,6 +15,7 @@ from engine.boundary.schedules import start_schedules
 from engine.boundary.stopping import stop_on_sigterm
 from engine.core.declarations import Workflow
 from engine.core.registry import Declaration, Registry
+from engine.driving.lifespan import Opens
 from engine.driving.worker import Worker
 from engine.ground.clock import Clock, SystemClock
 from engine.ground.settings import Settings
@@ -36,6 +37,8 @@ class Runtime:
     workflows: the workflows that this app runs. A bad declaration raises here, so that the app doesn't start.
     store: makes the store, at first use.
     declares: declarations that workflows use and their code doesn't name. See `engine.core.registry.Registry`.
+    lifespan: makes an async context manager, which is opened once for each process, before its first activity, and
+        closed when the process stops. `activity.lifespan(…)` gives its value to activities.
     permits: may refuse a workflow to a signed-in caller. See `engine.boundary.callers`.
     """
 
@@ -48,8 +51,15 @@ class Runtime:
         *,
         declares: Sequence[Declaration] = (),
         permits: Permits | None = None,
+        lifespan: Opens | None = None,
     ) -> None:
+        if lifespan is not None and not callable(lifespan):
+            raise TypeError(
+                "lifespan= takes a function that makes an async context manager, such as one under "
+                f"contextlib.asynccontextmanager, not {lifespan!r}"
+            )
         self.permits = permits
+        self._lifespan = lifespan
         self.registry = Registry(workflows, declares)
         self.settings = settings or Settings()
         self._make_store = store
@@ -69,6 +79,7 @@ class Runtime:
         *,
         declares: Sequence[Declaration] = (),
         permits: Permits | None = None,
+        lifespan: Opens | None = None,
     ) -> Runtime:
         """The runtime that the app's settings describe. Its store is the Cosmos DB account that they name (see
         `engine.store.cosmos.account`), or otherwise the SQLite file `ENGINE_SQLITE_FILE`. Raises ValueError that names
@@ -77,7 +88,7 @@ class Runtime:
             for finding in check(workflows):
                 _log.warning("%s", finding)
         settings = Settings.from_environment(environment)
-        return cls(workflows, _store(environment), settings, declares=declares, permits=permits)
+        return cls(workflows, _store(environment), settings, declares=declares, permits=permits, lifespan=lifespan)
 
     @property
     def store(self) -> Store:
@@ -125,7 +136,7 @@ class Runtime:
         loop = asyncio.get_running_loop()
         if self._parts is None or self._loop is not loop:
             store = self._make_store()
-            worker = Worker(store, self.registry, self.settings, self.clock)
+            worker = Worker(store, self.registry, self.settings, self.clock, lifespan=self._lifespan)
             self._parts = store, worker, Client(store, self.registry, self.settings, self.clock, worker)
             self._loop, self._inspections = loop, Inspections()
             if self.stops_on_sigterm:

@@ -13,10 +13,12 @@ import contextvars
 import functools
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from engine.ground.errors import DecodingError, EncodingError, TooLarge
 from engine.values.codec import Codec
+
+T = TypeVar("T")
 
 MAX_DETAILS = 4_096
 """The most characters that the details of one heartbeat take as JSON text."""
@@ -31,6 +33,8 @@ class AttemptState:
     attempt: int
     details: str | None
     is_cancelled: bool = False
+    lifespan: object = None
+    """What the app has opened for the process."""
 
 
 current_state: contextvars.ContextVar[AttemptState] = contextvars.ContextVar("attempt_state")
@@ -62,6 +66,18 @@ def details_of(text: str | None, kind: Any) -> Any:
         return None if text is None else Codec(kind, _PLACE).decode(text)
     except DecodingError as error:
         raise EncodingError(str(error)) from None
+
+
+def lifespan_of(state: AttemptState, kind: type[T]) -> T:
+    """What the app has opened. Raises TypeError if it isn't of that class."""
+    if isinstance(state.lifespan, kind):
+        return state.lifespan
+    given = "has no lifespan, or one that gives None" if state.lifespan is None else f"gives {state.lifespan!r}"
+    raise TypeError(
+        f"activity.lifespan({kind.__name__}) finds no {kind.__name__}: the app {given}. Declare one, as in "
+        "Runtime.from_environment(WORKFLOWS, os.environ, lifespan=clients); in a test, Environment([…], "
+        "lifespan=clients)"
+    )
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, overload
 
 from engine.core.activity import MISSING, Activity, SyncActivity, current_context
 from engine.core.activity_info import ActivityInfo, current_info
-from engine.core.attempt_state import details_of, state_of, text_of
+from engine.core.attempt_state import details_of, lifespan_of, state_of, text_of
 from engine.core.context import Context
 from engine.core.declarations import KeyFunction, Workflow
 from engine.core.options import DEFAULT_PARALLEL, Options, Tags
@@ -94,6 +94,11 @@ class _ActivityWords:
         none. `type` is the type of the details; without it, they are plain JSON. Raises RuntimeError outside an
         activity, and EncodingError if the details aren't of that type."""
         return details_of(state_of("activity.last_heartbeat()").details, type)
+
+    def lifespan(self, type: type[R]) -> R:
+        """What the app's lifespan has opened for this process, such as an HTTP client or a pool. `type` is its class.
+        Raises RuntimeError outside an activity, and TypeError if the app has no lifespan or opened something else."""
+        return lifespan_of(state_of("activity.lifespan()"), type)
 
     def is_cancelled(self) -> bool:
         """Whether nobody waits for this attempt any more: its timeout is over, the workflow gave the step up or was

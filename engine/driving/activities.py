@@ -11,7 +11,6 @@ import asyncio
 import functools
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from engine.core.activity_info import ActivityInfo
@@ -148,10 +147,10 @@ class Activities:
         state = self._states[step.id] = AttemptState(info.attempt, None if last is None else last.details)
         current_state.set(state)
         try:
-            ended = await run_attempt(step, info, self._resources.clock, self._resources.threads, begun)
+            state.lifespan = await self._resources.lifespan.value()
+            return await run_attempt(step, info, self._resources.clock, self._resources.threads, begun)
         finally:
             state.is_cancelled = True  # a thread may still run
-        return replace(ended, details=state.details)
 
     def _report(self, step: ActivityStep, task: asyncio.Task[AttemptResult]) -> None:
         """Take in how a task ended. An activity can also end its task by CancelledError, or by a GeneratorExit, which
@@ -165,6 +164,7 @@ class Activities:
         else:
             ended = task.result()
         if ended.error is not None:
-            ended = replace(ended, error=examinable(ended.error))
+            state = self._states.get(step.id)
+            ended = AttemptResult(error=examinable(ended.error), details=None if state is None else state.details)
         self._ended.append((step, ended))
         self._changed.set()

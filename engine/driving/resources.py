@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 
 from engine.core.registry import Registry
+from engine.driving.lifespan import Lifespan
 from engine.driving.threads import Threads
 from engine.ground.clock import Clock
 from engine.ground.settings import Settings
@@ -14,8 +15,8 @@ from engine.store.base import Store
 
 @dataclass(frozen=True)
 class Resources:
-    """The store, the app's registry, the clock, the settings, the threads for sync activities, and the random numbers
-    for retry delays."""
+    """The store, the app's registry, the clock, the settings, the threads for sync activities, the random numbers for
+    retry delays, and what the app has opened for its activities."""
 
     store: Store
     registry: Registry
@@ -23,3 +24,4 @@ class Resources:
     settings: Settings
     threads: Threads
     rng: random.Random
+    lifespan: Lifespan

@@ -27,6 +27,7 @@ from engine.driving.claim import Claim, Create, claim_new, claim_stored
 from engine.driving.drive import Drive
 from engine.driving.hand_overs import HandOver, HandOvers, Hint
 from engine.driving.left_alone import LeftAlone
+from engine.driving.lifespan import Lifespan, Opens
 from engine.driving.log_fields import fields_of, mark_lines_of_activities
 from engine.driving.notices import Notice
 from engine.driving.places import Place, Places
@@ -58,6 +59,7 @@ class Worker:
         settings: Settings,
         clock: Clock,
         rng: random.Random | None = None,
+        lifespan: Opens | None = None,
     ) -> None:
         mark_lines_of_activities()
         self._store = store
@@ -65,7 +67,9 @@ class Worker:
         self._settings = settings
         self._clock = clock
         self._threads = Threads(clock, settings.activity_threads)
-        self._resources = Resources(store, registry, clock, settings, self._threads, rng or random.Random())
+        self._lifespan = Lifespan(lifespan)
+        rng = rng or random.Random()
+        self._resources = Resources(store, registry, clock, settings, self._threads, rng, self._lifespan)
         self._watchdog = Watchdog(settings.blocked_after, settings.blocked_exit)
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -239,6 +243,7 @@ class Worker:
         await self._wait_for_tasks(timedelta(seconds=5))
         for task in self._tasks:
             task.cancel()
+        await self._lifespan.close()
         self._threads.close()
         self._watchdog.close()
 

@@ -15,6 +15,7 @@ from engine.boundary.status import Status
 from engine.core.activity import MISSING, Activity
 from engine.core.declarations import Deferred, Workflow
 from engine.core.registry import Declaration, Registry
+from engine.driving.lifespan import Opens
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import Fault
 from engine.ground.settings import Settings
@@ -55,6 +56,7 @@ class Environment:
     patience: how long an attempt with a `timeout=` may run in real time. A longer attempt counts as hanging: the clock
         moves to the end of its timeout.
     workers: how many workers drive at once. They compete for every execution.
+    lifespan: what each worker opens for its activities, as for `Runtime`. Give a stand-in here.
     declares: declarations that workflows use, but that their code doesn't name. See `Runtime`.
     replays: whether `finish` replays the history of an ended execution, and raises the Fault of that replay.
 
@@ -71,6 +73,7 @@ class Environment:
         activities: Mapping[str, Callable[..., Any]] | None = None,
         children: Mapping[str, Callable[..., Any]] | None = None,
         declares: Sequence[Declaration] = (),
+        lifespan: Opens | None = None,
         evict: bool = False,
         patience: timedelta = timedelta(seconds=1),
         workers: int = 1,
@@ -86,6 +89,7 @@ class Environment:
         self._replays = replays
         self._patience = patience
         self._fate = fate or Fate()
+        self._lifespan = lifespan
         self.worker = self.new_worker()
         self._others = [self.new_worker() for _ in range(workers - 1)]
 
@@ -104,7 +108,7 @@ class Environment:
 
     def new_worker(self, store: Store | None = None) -> Process:
         """Make one more worker, on the environment's store or on the given one."""
-        worker = Process(store or self.store, self.registry, self.settings, self.clock, self._fate)
+        worker = Process(store or self.store, self.registry, self.settings, self.clock, self._fate, self._lifespan)
         worker.stage = Stage(self._script, worker)
         return worker
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 from engine.core.activity import StandIns, stand_ins
 from engine.core.registry import Registry
+from engine.driving.lifespan import Opens
 from engine.driving.worker import Worker
 from engine.ground.clock import Clock
 from engine.ground.settings import Settings
@@ -69,8 +70,10 @@ class _Lifeline:
 class Process(Worker):
     """A worker of an environment. Its stage decides what its activities run."""
 
-    def __init__(self, store: Store, registry: Registry, settings: Settings, clock: Clock, fate: Fate) -> None:
-        super().__init__(cast(Store, _Lifeline(store, self, fate)), registry, settings, clock)
+    def __init__(
+        self, store: Store, registry: Registry, settings: Settings, clock: Clock, fate: Fate, lifespan: Opens | None
+    ) -> None:
+        super().__init__(cast(Store, _Lifeline(store, self, fate)), registry, settings, clock, lifespan=lifespan)
         self.is_dead = False
         self.clock = clock
         self.stage: StandIns | None = None

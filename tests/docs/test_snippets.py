@@ -55,6 +55,7 @@ SHOWN = {
     "max_parallel=": "a limit of parallel activities",
     "assert check(": "the determinism guard",
     "workflow.logger": "the log",
+    "lifespan=": "what the app opens once",
     "activity.heartbeat(": "progress over attempts",
     "activity.is_cancelled(": "a thread that nobody waits for",
     'await step("': "a step without a declaration",

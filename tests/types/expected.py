@@ -61,6 +61,8 @@ async def charge(order: Order, cents: int = 0) -> Receipt:
     assert_type(activity.last_heartbeat(list[int]), list[int] | None)
     assert_type(activity.last_heartbeat(), Any)
     assert_type(activity.is_cancelled(), bool)
+    assert_type(activity.lifespan(Payments), Payments)
+    activity.lifespan()  # type: ignore[call-arg]
     activity.heartbeat()  # type: ignore[call-arg]
     return Receipt(cents)
 
