@@ -62,18 +62,24 @@ def _check(execution: Execution) -> None:
 
 
 def _kept(events: Sequence[Event], execution: Execution) -> int:
-    """How many events count: those before the end of the code, or before the end of the activity that failed it."""
+    """How many events count: those before the end of the code, or before the end of the activities that failed it."""
     own = execution.ended_at or 0
-    if execution.outcome == "interrupted":
+    if execution.outcome == "interrupted" or execution.error is None:
         return own
-    causes = set[tuple[str, str]]()
-    error: ErrorRecord | None = execution.error
-    while error is not None:
-        causes.add((error.type, error.message))
-        error = error.cause
-    for number in reversed(range(min(own, len(events)))):
-        event = events[number]
-        failure = event.error if isinstance(event, StepResolved) and event.kind == "activity" else None
-        if failure is not None and (failure.type, failure.message) in causes:
-            return number
-    return own
+    failures = {
+        number: (event.error.type, event.error.message)
+        for number, event in enumerate(events[:own])
+        if isinstance(event, StepResolved) and event.kind == "activity" and event.error is not None
+    }
+    return min(_origins(execution.error, failures), default=own)
+
+
+def _origins(error: ErrorRecord, failures: dict[int, tuple[str, str]]) -> list[int]:
+    """The numbers of the events that brought an error, the exceptions of its group, or else its cause. Each event is
+    taken out of `failures`, so that two exceptions of a group aren't found in one event."""
+    number = next((each for each in reversed(failures) if failures[each] == (error.type, error.message)), None)
+    if number is not None:
+        del failures[number]
+        return [number]
+    parts = [origin for part in error.exceptions for origin in _origins(part, failures)]
+    return parts or ([] if error.cause is None else _origins(error.cause, failures))

@@ -95,7 +95,23 @@ async def reopening_parent(what: str) -> str:
     return await reopening_order(what)
 
 
+@workflow
+async def reopening_group(what: str) -> str:
+    async with asyncio.TaskGroup() as group:
+        bought = [group.create_task(buy(f"{what} {number}")) for number in range(2)]
+    return ", ".join(task.result() for task in bought)
+
+
+@workflow
+async def reopening_gathers(what: str) -> str:
+    answers = await asyncio.gather(buy(what), buy(what), return_exceptions=True)
+    if errors := [answer for answer in answers if isinstance(answer, Exception)]:
+        raise ExceptionGroup("not all was bought", errors)
+    return ", ".join(map(str, answers))
+
+
 ALL = [reopening_order, reopening_undoes, reopening_held, reopening_waits, reopening_parent]
+ALL += [reopening_group, reopening_gathers]
 
 
 async def _failed(env: Environment, workflow: Any = reopening_order, what: str = "tea") -> str:
@@ -115,6 +131,18 @@ async def test_a_step_that_failed_runs_again_and_those_before_it_do_not() -> Non
         assert (status.is_complete, status.outcome, status.error) == (False, None, None)
         assert (await env.finish(id)).value() == "tea bought"
         assert Shop.done == ["reserve tea", "buy tea", "buy tea"]
+
+
+@pytest.mark.parametrize("one", [reopening_group, reopening_gathers], ids=lambda w: w.name)
+async def test_the_steps_in_a_group_that_failed_run_again(one: Any) -> None:
+    """P4, N7: an activity that failed in a TaskGroup, and two that failed with the same message."""
+    Shop.is_open = False
+    async with Environment(ALL) as env:
+        id = await _failed(env, one)
+        Shop.is_open = True
+        await env.client.retry(id)
+        found = "tea 0 bought, tea 1 bought" if one is reopening_group else "tea bought, tea bought"
+        assert (await env.finish(id)).value() == found
 
 
 async def test_a_mistake_in_the_code_goes_on_with_mended_code() -> None:
