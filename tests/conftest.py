@@ -18,9 +18,18 @@ import pytest
 from engine.store.cosmos.store import CosmosStore
 from tests.stores.cosmos.support import sdk_waits_for_nothing
 from tests.stores.every_store import ENDPOINT, in_account, in_double
+from tests.support.crashes import ledger
+from tests.support.mortal import journal
 
 KINDS = ["sqlite", "double"]
 ACCOUNT = pytest.param("account", marks=pytest.mark.cosmos)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_has_run() -> None:
+    """Each test begins with an empty ledger and an empty journal."""
+    ledger.ran.clear()
+    journal.clear()
 
 
 @pytest.fixture(params=[*KINDS, ACCOUNT] if os.environ.get(ENDPOINT) else KINDS)

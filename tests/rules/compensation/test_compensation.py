@@ -194,7 +194,6 @@ async def test_newest_first_once_each_at_every_crash(how: str) -> None:
     kind = {"fail": "failed", "interrupt": "interrupted", "time limit": "failed", "success": "completed"}[how]
 
     async def scenario(env: Environment) -> None:
-        journal.clear()
         payload = {"fail": "fail", "interrupt": "wait", "success": "return"}.get(how)
         id = (
             (await env.start(books, payload, key="k")).execution_id
@@ -222,7 +221,6 @@ async def test_one_that_fails_is_recorded_and_the_rest_still_run() -> None:
     """The status shows it beside the workflow's own failure, which stays what it was; at every crash."""
 
     async def scenario(env: Environment) -> None:
-        journal.clear()
         status = await env.run(one_cannot, key="k")
         assert status.error is not None
         assert status.error.type == "Declined"
@@ -269,7 +267,6 @@ async def test_an_interrupt_during_compensation_changes_only_the_outcome(twice: 
     """E7: accepted, so it ends as interrupted; each compensation still runs once; a second interrupt is harmless."""
 
     async def scenario(env: Environment) -> None:
-        journal.clear()
         id = await env.start(pauses_in_compensation, key="k")
         await rest(env)
         for _ in range(1 + twice):
@@ -301,7 +298,6 @@ async def test_an_interrupt_between_the_last_line_and_the_commit_is_honoured() -
     """E7, O5: the body has ended well, the completion isn't written: compensations run, the outcome is interrupted, the
     finalizer is told so too, and the cause is a CancelledError."""
     async with Environment(ALL) as env:
-        journal.clear()
         id = (await env.start(books, "return")).execution_id
         await interrupt_at_commit(env, id)
         assert (await env.finish(id)).outcome == "interrupted"
@@ -322,7 +318,6 @@ async def test_an_interrupt_during_a_finalizer_still_compensates() -> None:
     outcome that is recorded, those that were told another one as well."""
 
     async def scenario(env: Environment) -> None:
-        journal.clear()
         id = await env.start(pauses_in_finalizer, key="k")
         await rest(env)
         await env.client.interrupt(id)

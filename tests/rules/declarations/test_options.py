@@ -113,7 +113,6 @@ async def test_a_time_limit_cancels_compensates_and_fails(how: str) -> None:
     """After the hour and not before, whatever it waits for and whatever it makes of it; at every crash."""
 
     async def scenario(env: Environment) -> None:
-        journal.clear()
         status = await env.run(is_limited, how, key="k")
         assert status.outcome == "failed"
         assert status.error is not None

@@ -186,7 +186,6 @@ ALL: list[Workflow[Any, Any]] = [item for item in list(globals().values()) if is
 async def test_any_exception_is_caught_and_ends_what_does_not_catch_it(how: str) -> None:
     """D1, D4, D5: type and message arrive, cut with a visible mark; one run; polling and replay work."""
     async with Environment(ALL) as env:
-        journal.clear()
         type_name, message = (await env.run(catches, how)).value()
         assert type_name == TYPES.get(how, "ValueError")
         assert len(message) < MAX_MESSAGE + 100
@@ -245,7 +244,6 @@ async def test_an_error_in_the_last_line_is_no_success() -> None:
 async def test_attempts_are_counted_with_the_first(times: int, runs: int) -> None:
     """F1, M2: so many runs in all, each with its number and the same key; the last failure is the error."""
     async with Environment(ALL) as env:
-        journal.clear()
         status = await env.run(retries, times)
         assert journal.effects == [f"{number} stumbles" for number in range(1, runs + 1)]
         if times < 3:
@@ -261,7 +259,6 @@ async def test_attempts_survive_every_crash() -> None:
     """M2: a failed attempt that was recorded is never made again; one that was cut off is, under its old number."""
 
     async def scenario(env: Environment) -> None:
-        journal.clear()
         assert (await env.run(retries, 2, key="k")).value() == "well"
         assert list(dict.fromkeys(journal.effects)) == ["1 stumbles", "2 stumbles", "3 stumbles"]
         assert len(journal.effects) <= 4
@@ -273,7 +270,6 @@ async def test_attempts_survive_every_crash() -> None:
 async def test_what_is_tried_again(how: str, runs: int) -> None:
     """A Failure only if its class says so; never what the policy excludes, subclasses included."""
     async with Environment(ALL) as env:
-        journal.clear()
         assert (await env.run(picky, how)).outcome == "failed"
         assert journal.effects == [how] * runs
 

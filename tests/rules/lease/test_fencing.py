@@ -134,7 +134,6 @@ SCHEDULES = sorted({"".join(order) for order in itertools.permutations("ooonnnn"
 @pytest.mark.parametrize("schedule", SCHEDULES)
 async def test_every_interleaving_of_an_old_driver_with_claim_load_and_seal(schedule: str) -> None:
     """L7: the old driver's appends and commit among the new one's claim, load and seal, in each of 35 orders."""
-    ledger.ran.clear()
     async with Environment([fencing_steps]) as env:
         id = (await env.start(fencing_steps)).execution_id
         old, new = Process(env, ManualClock()), Process(env)  # the old one's clock stands still: no heartbeat warns it

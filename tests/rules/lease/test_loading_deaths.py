@@ -144,7 +144,6 @@ async def _read(env: Environment, id: str) -> Execution:
 @pytest.mark.parametrize("place", [in_the_load, behind_the_seal])
 async def test_a_load_that_kills_its_process_is_tried_a_set_number_of_times(place: Place) -> None:
     """F4: then it is suspended by a claim that reads nothing of it, says why, and is found and left alone."""
-    ledger.ran.clear()
     async with Environment([loading_three]) as env:
         id = (await env.start(loading_three)).execution_id
         await _abandon(env, id)
@@ -167,7 +166,6 @@ async def test_a_load_that_kills_its_process_is_tried_a_set_number_of_times(plac
 @pytest.mark.parametrize("place", [in_the_load, behind_the_seal])
 async def test_once_it_can_be_loaded_a_resume_brings_it_to_its_end(place: Place) -> None:
     """F4: with all its tries again, whatever seals the dead drivers have left, and no recorded step is run again."""
-    ledger.ran.clear()
     async with Environment([loading_three]) as env:
         id = (await env.start(loading_three)).execution_id
         await _abandon(env, id)
@@ -188,7 +186,6 @@ async def test_code_that_kills_its_process_is_run_a_set_number_of_times(
     one: Workflow[Any, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """F4: in its first turn, and in the replay of what is recorded."""
-    ledger.ran.clear()
     async with Environment([one]) as env:
         id = (await env.start(one)).execution_id
         if one is loading_kills_later:
@@ -214,7 +211,6 @@ async def test_code_that_kills_its_process_is_run_a_set_number_of_times(
 async def test_the_count_is_set_back_before_the_next_step_starts() -> None:
     """A driver that finds progress behind too many claims writes so first, also where a signal changes the document
     under its hands."""
-    ledger.ran.clear()
     async with Environment([loading_three]) as env:
         id = (await env.start(loading_three)).execution_id
         await _abandon(env, id)
@@ -263,7 +259,6 @@ def _completes(env: Environment, id: str, which: Callable[[Call], bool], value: 
 
 async def test_a_driver_that_wakes_after_quarantine_and_resume_finds_the_log_sealed() -> None:
     """L7: its append is refused, although the execution was let go in between by one that sealed nothing."""
-    ledger.ran.clear()
     async with Environment([loading_three]) as env:
         id = (await env.start(loading_three)).execution_id
         new = Process(env)
@@ -279,7 +274,6 @@ async def test_a_driver_that_wakes_after_quarantine_and_resume_finds_the_log_sea
 
 async def test_what_a_driver_records_while_it_is_quarantined_is_kept() -> None:
     """L7: nobody drives meanwhile: the step counts, and the next driver doesn't run it again."""
-    ledger.ran.clear()
     async with Environment([loading_three]) as env:
         id = (await env.start(loading_three)).execution_id
         async with Process(env).stopped(id, "before", nth("append", 1)):
@@ -300,7 +294,6 @@ CHUNK = "history::00000000"
 @pytest.mark.parametrize(("gone", "cause"), [(True, "MissingDocument"), (False, "DecodingError")])
 async def test_a_fault_before_the_seal_leaves_the_sealing_to_the_next_claim(gone: bool, cause: str) -> None:
     """L6, L7: suspended because its documents are gone or broken, mended and resumed, with the old driver frozen."""
-    ledger.ran.clear()
     async with Environment([loading_three]) as env:
         id = (await env.start(loading_three)).execution_id
         new = Process(env)

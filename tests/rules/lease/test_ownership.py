@@ -49,7 +49,6 @@ async def ownership_sleeps() -> str:
 
 async def test_one_batch_given_to_two_workers_200_times() -> None:
     """L4: each execution alone in a batch, and all in one: one history, each activity once."""
-    ledger.ran.clear()
     async with Environment([ownership_steps]) as env:
         first, second = Process(env), Process(env)
         ids = [(await env.start(ownership_steps)).execution_id for _ in range(200)]
@@ -109,7 +108,6 @@ async def test_an_execution_goes_back_and_forth_between_wrong_clocks(skew: timed
 
 async def test_two_sweepers_on_one_snapshot() -> None:
     """L9: both read the same page, then drive it: one owner each, everything ends, nothing runs twice."""
-    ledger.ran.clear()
     async with Environment([ownership_steps]) as env:
         ids = [(await env.start(ownership_steps)).execution_id for _ in range(40)]
         env.clock.advance(SWEEPS_NEW_AFTER)

@@ -251,7 +251,6 @@ async def test_an_interrupt_around_the_suspension_with_a_cause_ends_it(one: Work
 async def test_terminate_at_any_moment_ends_it_for_good(method: str, moment: str) -> None:
     """Whoever drives it notices, writes nothing to the exec document after it, and cancels what runs."""
     Stage.reset()
-    ledger.ran.clear()
     async with Environment([races_steps]) as env:
         id = (await env.start(races_steps)).execution_id
         driver = Process(env)
@@ -290,7 +289,6 @@ async def test_a_drive_that_drains_at_rest_suspends() -> None:
 
 async def test_a_drive_whose_store_fails_once_leaves_the_rest_to_the_lease() -> None:
     """Rule 4 of the drive: it ends, the execution doesn't: nothing is cancelled in its code, and another goes on."""
-    ledger.ran.clear()
     async with Environment([races_steps]) as env:
         id = await env.start(races_steps)
 

@@ -94,7 +94,6 @@ async def _same_end(one: object, expected: list[str], first: int, length: int, m
     """A run in which the calls from `first` on, `length` of them, meet an unreachable store. False if it ended before:
     how many calls a run takes is not fixed, since what ends together is written together."""
     seen.clear()
-    ledger.ran.clear()
     async with Environment([lost_everything, lost_swallows, lost_child]) as env:
         id = (await env.start(one)).execution_id  # type: ignore[call-overload]
         store = WatchedStore(env.store.inner)

@@ -73,7 +73,6 @@ async def test_a_creator_may_die_at_every_call(text: str) -> None:
 async def test_a_new_execution_is_held_like_any_other() -> None:
     """Its claim counts, and its dueAt is the lease's end: the feed and the sweep leave it alone until then, and then
     one of them takes over."""
-    ledger.ran.clear()
     async with Environment([driven_order]) as env:
         creator, other = Process(env), Process(env)
         gate = creator.store.after = Gate(nth("create"))
@@ -101,7 +100,6 @@ async def test_a_new_execution_is_held_like_any_other() -> None:
 @pytest.mark.parametrize("first", ["created", "starts its step"])
 async def test_a_second_start_finds_it_held(first: str) -> None:
     """H4: two processes start the same and drive it: whoever comes second waits for the first one's end."""
-    ledger.ran.clear()
     async with Environment([driven_order]) as env:
         creator, other = Process(env), Process(env)
         gate = Gate(nth("create" if first == "created" else "append"))
@@ -122,7 +120,6 @@ async def test_a_second_start_finds_it_held(first: str) -> None:
 
 async def test_without_a_place_it_is_created_for_anybody() -> None:
     """A start never waits for a place with a lease that nobody extends: it is stored at once, and unclaimed."""
-    ledger.ran.clear()
     async with Environment([driven_order]) as env:
         creator, other = Process(env), Process(env)
         taken = [await creator.worker._places.enter() for _ in range(env.settings.max_drives)]
@@ -159,7 +156,6 @@ async def test_a_creation_that_looks_like_another_start_is_known_by_its_token(
 ) -> None:
     """H7: its answer was lost, others have changed the document since, and the store says Taken. Nobody has to wait for
     the lease to expire."""
-    ledger.ran.clear()
     async with Environment([driven_order]) as env:
         creator = Process(env)
 
@@ -181,7 +177,6 @@ async def test_a_creation_that_looks_like_another_start_is_known_by_its_token(
 
 async def test_a_caller_that_goes_away_leaves_it_driven() -> None:
     """The request is cancelled while the creation is under way."""
-    ledger.ran.clear()
     async with Environment([driven_order]) as env:
         creator = Process(env)
         gate = creator.store.after = Gate(nth("create"))
@@ -197,7 +192,6 @@ async def test_a_caller_that_goes_away_leaves_it_driven() -> None:
 
 async def test_a_worker_that_is_closed_meanwhile_lets_go_at_once() -> None:
     """The next driver needs no takeover. A worker that is closed already creates it for anybody."""
-    ledger.ran.clear()
     async with Environment([driven_order]) as env:
         creator = Process(env)
         gate = creator.store.after = Gate(nth("create"))

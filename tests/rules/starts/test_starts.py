@@ -59,7 +59,6 @@ async def _end(env: Environment, how: str) -> Status:
 async def test_fifty_parallel_starts_make_one_execution(inputs: list[str]) -> None:
     """H4: from five processes, with the same or different input: one execution, the first input, each activity once.
     Whoever gave another input is told."""
-    ledger.ran.clear()
     async with Environment([starts_order]) as env:
         clients = [Process(env).client for _ in range(5)]
         pairs = zip(itertools.cycle(clients), itertools.cycle(inputs), range(50), strict=False)
@@ -79,7 +78,6 @@ async def test_fifty_parallel_starts_make_one_execution(inputs: list[str]) -> No
 
 async def test_a_start_while_it_runs_changes_nothing() -> None:
     """H4: neither its input nor where it stands."""
-    ledger.ran.clear()
     async with Environment([starts_order]) as env:
         id = (await env.start(starts_order, "waits")).execution_id
         await env.drive(id)
@@ -97,7 +95,6 @@ async def test_a_start_while_it_runs_changes_nothing() -> None:
 @pytest.mark.parametrize("how", ["completed", "failed", "interrupted", "terminated"])
 async def test_a_start_after_the_end_gives_the_old_outcome(how: str) -> None:
     """H5: in each terminal state, and nothing runs or changes."""
-    ledger.ran.clear()
     async with Environment([starts_order]) as env:
         ended = await _end(env, how)
         id = ended.execution_id
@@ -115,7 +112,6 @@ async def test_a_start_after_the_end_gives_the_old_outcome(how: str) -> None:
 @pytest.mark.parametrize("how", ["completed", "failed", "interrupted", "terminated"])
 async def test_a_start_after_a_purge_is_a_fresh_run(how: str) -> None:
     """H5: nothing of the old run is left: no output, error, history, deferred or timer."""
-    ledger.ran.clear()
     async with Environment([starts_order]) as env:
         ended = await _end(env, how)
         id = ended.execution_id
@@ -135,7 +131,6 @@ async def test_a_start_after_a_purge_is_a_fresh_run(how: str) -> None:
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_start_whose_answer_is_lost_can_be_repeated(moment: str) -> None:
     """H7: the caller can't know whether it landed; starting again finds or makes the one execution."""
-    ledger.ran.clear()
     async with Environment([starts_order]) as env:
 
         async def lose(call: Call) -> None:

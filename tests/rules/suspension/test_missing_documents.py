@@ -100,7 +100,6 @@ async def test_a_deleted_document_suspends_the_execution_with_the_cause(document
 
 async def test_a_document_that_comes_back_lets_the_execution_go_on() -> None:
     """L6: restored from a backup, resumed, it ends as if nothing had been."""
-    ledger.ran.clear()
     async with Environment([missing_waits]) as env:
         id = await _parked(env)
         query = "SELECT * FROM documents WHERE execution_id = ? AND id = 'history::00000000'"

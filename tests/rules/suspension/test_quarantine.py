@@ -12,7 +12,7 @@ from engine import Channel, Deferred, activity, workflow
 from engine.ground.errors import Refused, Unavailable
 from engine.store.base import Filter
 from engine.testing import Call, Environment
-from tests.support.crashes import check_history, echo, ledger
+from tests.support.crashes import check_history, echo
 from tests.support.processes import PAST_LEASE, Process, unanswered
 
 quarantine_answer = Deferred("quarantine.answer", str)
@@ -182,7 +182,6 @@ async def test_suspending_in_between_resets_the_count() -> None:
 
 async def test_a_store_that_is_away_quarantines_nobody() -> None:
     """L9: while it answers nothing, no claim is made, so none is counted; it ends with no manual step."""
-    ledger.ran.clear()
     async with Environment([quarantine_healthy]) as env:
         id = await env.start(quarantine_healthy)
         for method in ("due", "replace"):

@@ -99,7 +99,6 @@ async def test_a_document_that_cannot_be_read_suspends_at_once_and_is_mended(
     document: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Q3, L2: at once, with the document's id and one line in the log. No claim counts. Mended, it goes on."""
-    ledger.ran.clear()
     async with Environment([unreadable_waits]) as env:
         id = await _waiting(env)
         before = await _body(env, id, document)

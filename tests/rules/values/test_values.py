@@ -229,7 +229,6 @@ async def test_a_value_that_cannot_be_stored_is_an_error_where_it_is_used(how: s
     """D6, K4: as an argument the activity does not run; as a result it ran once; both name the type; as the
     workflow's own result it fails the execution. Nothing is tried for ever."""
     async with Environment(ALL) as env:
-        journal.clear()
         name = type(REFUSED[how]).__name__
         assert name in (await env.run(calls_with, how)).value()
         assert journal.effects == []
@@ -251,7 +250,6 @@ async def test_a_value_that_cannot_be_stored_is_an_error_where_it_is_used(how: s
 async def test_a_large_value_arrives_or_is_a_failure_that_can_be_caught(size: int, letter: str, fits: bool) -> None:
     """G1: near the limit of a document, in bytes as stored; one run either way, and the limit is named."""
     async with Environment(ALL) as env:
-        journal.clear()
         answer = (await env.run(gets_text, (size, letter))).value()
         assert answer == str(size) if fits else ("TooLarge" in answer and "1,800,000" in answer)
         assert journal.effects == ["text"]

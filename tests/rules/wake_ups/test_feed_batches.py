@@ -143,7 +143,6 @@ async def test_an_execution_of_a_workflow_that_is_gone_is_left_alone(caplog: pyt
 
 async def test_a_workflow_removed_in_mid_run_waits_for_its_return() -> None:
     """I4: what it has recorded stays, a value that comes meanwhile is kept."""
-    ledger.ran.clear()
     async with Environment([batches_waits]) as env:
         id = await env.start(batches_waits)
         await env.drive(id)
@@ -159,7 +158,6 @@ async def test_a_workflow_removed_in_mid_run_waits_for_its_return() -> None:
 
 async def test_a_batch_given_twice_is_driven_once() -> None:
     """L1, L4: at the same time or one after the other, each step is recorded and run once."""
-    ledger.ran.clear()
     async with Environment([batches_good]) as env:
         ids = [(await env.start(batches_good)).execution_id for _ in range(20)]
         batch = await fed(env, *ids)
@@ -173,7 +171,6 @@ async def test_a_batch_given_twice_is_driven_once() -> None:
 
 async def test_old_versions_in_any_order_are_no_wrong_claims() -> None:
     """A stale version costs a conflict at most: after all versions of two runs in every order, nothing is doubled."""
-    ledger.ran.clear()
     async with Environment([batches_waits]) as env:
         versions: list[Document] = []
 
@@ -201,7 +198,6 @@ async def test_old_versions_in_any_order_are_no_wrong_claims() -> None:
 
 async def test_a_version_from_before_a_purge_is_no_claim_of_the_new_run() -> None:
     """The feed hands over the last state of an execution that was purged, or purged and started again."""
-    ledger.ran.clear()
     async with Environment([batches_good]) as env:
         id = (await env.start(batches_good, key="k")).execution_id
         running = await fed(env, id)
@@ -294,7 +290,6 @@ async def test_what_is_left_alone_is_not_asked_about_again(deployed: list[Workfl
 
 async def test_a_childs_changes_may_come_before_its_parents() -> None:
     """Every version of the children, the newest first, and only then those of the parent, each given to two workers."""
-    ledger.ran.clear()
     async with Environment([batches_parent, batches_child]) as env:
         parent = (await env.start(batches_parent)).execution_id
         versions: dict[str, list[Document]] = {}
@@ -318,7 +313,6 @@ async def test_a_childs_changes_may_come_before_its_parents() -> None:
 async def test_a_childs_end_may_come_before_its_parent_knows_that_it_began() -> None:
     """The feed hands over the child while the parent's driver has not yet recorded its start, and then the parent,
     which that driver still holds."""
-    ledger.ran.clear()
     async with Environment([batches_parent, batches_child]) as env:
         parent = (await env.start(batches_parent)).execution_id
         old = Process(env)

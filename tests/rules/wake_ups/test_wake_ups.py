@@ -16,7 +16,7 @@ from engine.store.base import Filter
 from engine.store.documents import Execution
 from engine.testing import Call, Environment
 from engine.values.events import StepResolved
-from tests.support.crashes import check_history, echo, ledger
+from tests.support.crashes import check_history, echo
 from tests.support.gates import Gate
 from tests.support.processes import SWEEPS_NEW_AFTER, ImpatientClock, Process, StaleStore
 from tests.support.stored import store_of
@@ -250,7 +250,6 @@ async def wakeups_twice() -> list[str]:
 @SLOW
 async def test_news_for_many_executions_is_found_by_one_sweep() -> None:
     """L1: nothing was delivered to anyone; one sweep finds all of it."""
-    ledger.ran.clear()
     async with Environment([wakeups_after_a_step]) as env:
         ids = [(await env.start(wakeups_after_a_step)).execution_id for _ in range(250)]
         env.clock.advance(SWEEPS_NEW_AFTER)

@@ -111,7 +111,6 @@ async def test_an_activity_that_is_cut_off_is_no_failure(one: object) -> None:
 async def test_an_activity_that_ends_within_the_grace_is_recorded_and_nothing_after_it_starts() -> None:
     """M1: closing drains: what runs may end, and its result is kept; the next step belongs to another worker."""
     Door.shut()
-    ledger.ran.clear()
     async with Environment([closing_then_echo]) as env:
         id = (await env.start(closing_then_echo)).execution_id
         first = Process(env)
@@ -139,7 +138,6 @@ async def closing_then_echo() -> str:
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_worker_that_closes_during_a_claim_starts_nothing(moment: str) -> None:
     """M1: the claim is under way when the worker closes: no activity fails for want of the threads that are gone."""
-    ledger.ran.clear()
     async with Environment([closing_one_plain]) as env:
         id = (await env.start(closing_one_plain)).execution_id
         first = Process(env)
@@ -161,7 +159,6 @@ async def test_a_worker_that_closes_during_a_claim_starts_nothing(moment: str) -
 async def test_a_closed_worker_claims_no_more() -> None:
     """Neither by hand, nor from the feed, nor from a sweep, nor for those that waited for a place."""
     Door.shut()
-    ledger.ran.clear()
     settings = dataclasses.replace(TEST_SETTINGS, max_held=1)
     async with Environment([closing_uses_async, closing_steps], settings=settings) as env:
         busy, waiting = (

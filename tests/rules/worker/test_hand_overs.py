@@ -214,7 +214,6 @@ async def test_the_sweep_hands_over_what_it_has_no_places_for() -> None:
 @pytest.mark.parametrize("fate", ["lost", "late", "doubled"])
 async def test_no_execution_depends_on_a_hint(fate: str) -> None:
     """The queue is away, slow, or gives a hint twice: each execution ends, and each step runs once."""
-    ledger.ran.clear()
     hints: list[Hint] = []
     async with Environment(WORKFLOWS, settings=FEW_PLACES) as env:
         ids = [(await env.start(handed_steps)).execution_id for _ in range(6)]

@@ -10,7 +10,7 @@ import pytest
 
 from engine import ActivityError, Deferred, Retry, activity, workflow
 from engine.testing import Environment, ManualClock
-from tests.support.crashes import check_history, echo, ledger
+from tests.support.crashes import check_history, echo
 from tests.support.gates import Gate, nth
 from tests.support.processes import Process, until
 
@@ -199,7 +199,6 @@ async def hosting_uses_a_thread() -> str:
 async def test_a_blocking_sync_activity_stalls_nobody() -> None:
     """M6: in a thread for three leases, beside 20 other executions: heartbeats go on, and it runs once."""
     Host.reset()
-    ledger.ran.clear()
     async with Environment([hosting_uses_a_thread, hosting_says]) as env:
         id = (await env.start(hosting_uses_a_thread)).execution_id
         others = [(await env.start(hosting_says)).execution_id for _ in range(20)]

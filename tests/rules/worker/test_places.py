@@ -15,7 +15,7 @@ from engine.driving.places import Place, Places
 from engine.ground.errors import Unavailable
 from engine.testing import Call, Environment, ManualClock
 from engine.testing.environment import TEST_SETTINGS
-from tests.support.crashes import echo, ledger
+from tests.support.crashes import echo
 from tests.support.gates import Gate, nth
 from tests.support.processes import SWEEPS_NEW_AFTER, Process, fed, until
 from tests.support.stored import overwrite, store_of
@@ -211,7 +211,6 @@ async def test_news_that_comes_between_a_write_and_its_answer_is_driven(method: 
 async def test_an_execution_that_a_sweep_meets_while_it_is_driven_is_left_to_its_driver() -> None:
     """A signal makes an execution due at once; the sweeps of this and of another process leave it alone."""
     working.close()
-    ledger.ran.clear()
     async with Environment([places_works_long]) as env:
         id = (await env.start(places_works_long)).execution_id
         other = Process(env)
