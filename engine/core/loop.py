@@ -20,11 +20,10 @@ from __future__ import annotations
 import asyncio
 import collections
 import collections.abc
-import contextlib
 import contextvars
 import math
 import sys
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -84,14 +83,15 @@ class DurableLoop(asyncio.AbstractEventLoop):
 
     def run_until_idle(self) -> None:
         """Run callbacks until none is ready. Raises the fault that the loop remembers, if any."""
-        with self._installed():
+        with _Installed(self):
             for _ in range(MAX_REDELIVERIES):
                 self._drain()
                 if not self._redeliveries:
                     break
                 self._ready.extend(self._redeliveries)
                 self._redeliveries.clear()
-            self._drain()
+            else:
+                self._drain()
         self._failed = [(name, task) for name, task in self._failed if task._log_traceback]
         if self.fault is not None:
             raise self.fault
@@ -137,7 +137,7 @@ class DurableLoop(asyncio.AbstractEventLoop):
         """Drop all parked tasks. Their last code has no effect through the loop."""
         self._closed = True
         self._ready.clear()
-        with self._installed():
+        with _Installed(self):
             while self._alive:  # a `finally` may start tasks: they are dropped before they run
                 for number, guard in list(self._alive.items()):
                     self._alive.pop(number, None)
@@ -256,18 +256,30 @@ class DurableLoop(asyncio.AbstractEventLoop):
             task = asyncio.current_task(self)
             self._failed += [] if task is None else [(guard.name, task)]
 
-    @contextlib.contextmanager
-    def _installed(self) -> Iterator[None]:
-        outer = asyncio._get_running_loop()
-        hooks = sys.get_asyncgen_hooks()
-        asyncio._set_running_loop(self)
+
+class _Installed:
+    """Makes a loop the running one in place of the host's, for a turn. Each turn enters it, and a class takes less time
+    than a generator."""
+
+    __slots__ = ("_hooks", "_loop", "_outer")
+
+    def __init__(self, loop: DurableLoop) -> None:
+        self._loop = loop
+
+    def __enter__(self) -> None:
+        self._outer = asyncio._get_running_loop()
+        self._hooks = sys.get_asyncgen_hooks()
+        asyncio._set_running_loop(self._loop)
         # Nobody may close an async generator that is dropped unfinished, neither the host's loop nor later code.
-        sys.set_asyncgen_hooks(firstiter=lambda _: None, finalizer=lambda _: None)
-        try:
-            yield
-        finally:
-            sys.set_asyncgen_hooks(*hooks)
-            asyncio._set_running_loop(outer)
+        sys.set_asyncgen_hooks(firstiter=_leave_open, finalizer=_leave_open)
+
+    def __exit__(self, *_: object) -> None:
+        sys.set_asyncgen_hooks(*self._hooks)
+        asyncio._set_running_loop(self._outer)
+
+
+def _leave_open(_: object) -> None:
+    """Do nothing with an async generator that begins, or that is dropped."""
 
 
 class DurableFuture(asyncio.Future[Any]):
