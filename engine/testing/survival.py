@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from engine.core.declarations import Workflow
 from engine.core.registry import Declaration
+from engine.driving.lifespan import Opens
 from engine.testing.environment import Environment
 from engine.testing.process import Fate, Moment
 
@@ -21,16 +22,19 @@ async def survives(
     activities: Mapping[str, Callable[..., Any]] | None = None,
     *,
     declares: Sequence[Declaration] = (),
+    lifespan: Opens | None = None,
 ) -> T:
     """Run `play` without a crash, and then again for each store call of its worker: once with the worker dying before
     that call takes effect, and once after it. Asserts that `play` returns the same value each time. Returns that value.
 
-    Each run has its own environment, with these `activities` and `declares`. After a death, another worker takes over
-    once the lease has expired.
+    Each run has its own environment, with these `activities`, `declares` and `lifespan`. After a death, another worker
+    takes over once the lease has expired.
     """
 
     async def once(fate: Fate) -> T:
-        async with Environment(workflows, activities=activities, declares=declares, fate=fate) as env:
+        async with Environment(
+            workflows, activities=activities, declares=declares, lifespan=lifespan, fate=fate
+        ) as env:
             return await play(env)
 
     calls: list[str] = []

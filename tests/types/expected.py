@@ -7,6 +7,8 @@ Both type checkers report a comment that ignores nothing. So a wrong call that t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, assert_type
@@ -364,6 +366,16 @@ async def is_tested(env: Environment, order: Order) -> None:
     await env.run(tidy, order)  # type: ignore[arg-type]
     await env.resolve(handle, approval, "yes")  # type: ignore[misc]
     env.fail_activity(fulfil, ConnectionError())  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def opens() -> AsyncGenerator[Payments, None]:
+    yield Payments()
+
+
+Runtime.from_environment([fulfil], {}, lifespan=opens)
+Environment([fulfil], lifespan=opens)
+Environment([fulfil], lifespan=opens())  # type: ignore[arg-type]
 
 
 async def serves(runtime: Runtime) -> None:

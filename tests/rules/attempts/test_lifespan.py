@@ -11,7 +11,7 @@ import pytest
 
 from engine import ActivityError, Retry, Runtime, activity, workflow
 from engine.store.sqlite.store import SqliteStore
-from engine.testing import Environment
+from engine.testing import Environment, survives
 from tests.support.gates import Gate
 from tests.support.processes import until
 
@@ -105,6 +105,15 @@ async def test_each_process_has_its_own_and_a_crash_opens_the_next() -> None:
         env.crash_at("lifespan_pay", after=True)
         assert (await env.run(pays)).value() == [1, 2]
     assert [one.log for one in Stage.banks] == [["open", "pay", "close"], ["open", "pay", "pay", "close"]]
+
+
+async def test_wherever_the_process_dies_the_next_one_opens_its_own() -> None:
+    async def play(env: Environment) -> int:
+        await env.run(pays)
+        return 0 if all(one.log[0] == "open" for one in Stage.banks) else 1
+
+    assert await survives([pays], play, lifespan=bank) == 0
+    assert all(one.log.count("close") == 1 and one.log[-1] == "close" for one in Stage.banks)
 
 
 async def test_a_failed_opening_fails_the_attempt_and_the_next_one_opens_again() -> None:
