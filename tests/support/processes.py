@@ -108,6 +108,10 @@ class StaleStore(WatchedStore):
         return Loaded(chunks, list(shown.inbox), fresh.input, shown.output)
 
 
+async def nothing(_: Call) -> None:
+    """A hook without a fault."""
+
+
 def away(call: Call) -> Unavailable:
     """What a store that is away raises."""
     return Unavailable(f"no answer to {call.method}")

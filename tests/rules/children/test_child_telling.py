@@ -13,6 +13,7 @@ from engine.values.events import StepResolved
 from tests.support.families import FAMILY, answer, leaf, leaves_it, only, root
 from tests.support.gates import Gate
 from tests.support.mortal import assert_at_rest, assert_replays, everywhere, executions, rest
+from tests.support.processes import nothing
 from tests.support.stored import purge
 
 pytestmark = pytest.mark.usefixtures("every_store")
@@ -133,10 +134,6 @@ async def test_a_childs_end_in_any_moment_of_its_parents_drive(number: int, mome
         assert (await env.finish(parent)).value() == 9
         await assert_at_rest(env)
         await assert_replays(env)
-
-
-async def nothing(_: Call) -> None:
-    return None
 
 
 async def test_a_childs_end_while_its_parent_works() -> None:

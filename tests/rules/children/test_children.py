@@ -21,6 +21,7 @@ from engine.ground.names import execution_id
 from engine.store.wrapper import Call
 from engine.testing import Environment
 from tests.support.mortal import assert_at_rest, assert_replays, do, everywhere, executions, journal
+from tests.support.processes import nothing
 
 pytestmark = pytest.mark.usefixtures("every_store")
 SLOW = pytest.mark.sqlite_only("each store call would be a request")
@@ -311,10 +312,6 @@ async def test_attaching_races_with_a_purge() -> None:
         await env.settle()
         assert (await env.status(parent)).value() == "s"
         assert journal.effects == ["s"]
-
-
-async def nothing(_: Call) -> None:
-    """No fault."""
 
 
 @pytest.mark.sqlite_only("nothing of it depends on the store")

@@ -21,7 +21,7 @@ from engine.store.sqlite.store import SqliteStore
 from engine.testing import Call, Environment
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.gates import nth
-from tests.support.processes import PAST_LEASE, SWEEPS_NEW_AFTER, Process, as_fed, fed
+from tests.support.processes import PAST_LEASE, SWEEPS_NEW_AFTER, Process, as_fed, fed, nothing
 from tests.support.stored import image, overwrite, store_of
 
 ROOT = Path(__file__).parents[3]
@@ -91,7 +91,7 @@ LEFT_ALONE = {kind for kind in BAD if kind != "1.9 MB of a good one"}
 
 
 @pytest.mark.parametrize("kind", BAD)
-async def test_a_bad_document_in_the_feed_changes_nothing(kind: str) -> None:
+async def test_a_bad_document_in_the_feed_changesnothing(kind: str) -> None:
     """L2: alone in a batch: no error that would have the batch given again, and no write where it isn't ours."""
     async with Environment([batches_good]) as env:
         id = (await env.start(batches_good)).execution_id
@@ -263,15 +263,11 @@ async def test_no_error_but_an_unreachable_store_fails_a_batch(
             assert (await env.status(ids[1])).value() == "good"
             env.clock.advance(PAST_LEASE)
             await env.worker.sweep()
-        env.store.before = _nothing
+        env.store.before = nothing
         assert (await env.status(ids[2])).value() == "good"
         env.clock.advance(PAST_LEASE)
         await env.worker.sweep()
         assert (await env.status(ids[0])).is_complete
-
-
-async def _nothing(call: Call) -> None:
-    return None
 
 
 @pytest.mark.parametrize("deployed", [[batches_good], []], ids=["others", "nothing"])

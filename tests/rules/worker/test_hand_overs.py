@@ -21,7 +21,7 @@ from engine.testing import Environment
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import check_history, echo, ledger
 from tests.support.gates import Gate, nth
-from tests.support.processes import PAST_LEASE, SWEEPS_NEW_AFTER, Process, as_fed, fed, unanswered, until
+from tests.support.processes import PAST_LEASE, SWEEPS_NEW_AFTER, Process, as_fed, fed, nothing, unanswered, until
 
 BUDGETS = dataclasses.replace(
     TEST_SETTINGS,
@@ -282,7 +282,7 @@ async def test_a_hint_fails_if_the_store_is_away() -> None:
         env.store.before = unanswered("replace")
         with pytest.raises(Unavailable):
             await env.worker.drive_one(Hint(id), hints.append)
-        env.store.before = Gate(lambda _: False)
+        env.store.before = nothing
         env.clock.advance(PAST_LEASE)
         await env.worker.drive_one(Hint(id), hints.append)
         assert (await env.status(id)).value() == "quick"

@@ -17,7 +17,7 @@ from engine.testing import Call, Environment, ManualClock
 from engine.testing.environment import TEST_SETTINGS
 from tests.support.crashes import echo
 from tests.support.gates import Gate, nth
-from tests.support.processes import SWEEPS_NEW_AFTER, Process, fed, until
+from tests.support.processes import SWEEPS_NEW_AFTER, Process, fed, nothing, until
 from tests.support.stored import overwrite, store_of
 
 ONE_HELD = dataclasses.replace(TEST_SETTINGS, max_held=1, batch_budget=timedelta(0))
@@ -183,7 +183,7 @@ async def test_a_child_whose_result_is_unreadable_fails_no_batch(caplog: pytest.
             await env.worker.drive_changes(await fed(env, child, good))
         assert (await env.status(good)).value() == "quick"
         assert child in caplog.text
-        env.store.before = Gate(lambda _: False)
+        env.store.before = nothing
         assert (await env.finish(parent)).value() == "quick"
 
 
