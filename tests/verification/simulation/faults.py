@@ -34,8 +34,11 @@ THEMES: dict[str, dict[str, Any]] = {
     "lossy": {"workers": 2, "lost": 0.2, "late": 0.1, "refused": 0.1},
     "hurried": {"workers": 2, "hurry": 1.0, "favours": "values"},
     "driven": {"workers": 3, "lost": 0.2, "dies": 0.05, "starts_here": 0.9, "starts_again": 0.5},
+    "retried": {"workers": 2, "lost": 0.05, "dies": 0.05, "retries": 0.7, "favours": "steps"},
 }
 """Worlds in which one kind of fault is frequent."""
+ASKED_FOR = ("driven", "retried")
+"""The themes that no seed draws."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ class Faults:
     """How likely a start is driven by the worker that takes it, and so created as claimed."""
     starts_again: float = 0.0
     """How likely two clients start the same at once."""
+    retries: float = 0.0
+    """How likely each of several retries of an execution is."""
     favours: Favoured = ""
     seconds: float = 0.0
     """How long the outside does things; 0 is for the plot to choose."""
@@ -108,7 +113,7 @@ class Faults:
         of how executions are started."""
         own = {} if theme else starts.choice([{}, THEMES["driven"]])
         here = {name: likely for name, likely in own.items() if name.startswith("starts_")}
-        theme = theme or rng.choice(["none", *["many"] * 4, *(name for name in THEMES if name != "driven")])
+        theme = theme or rng.choice(["none", *["many"] * 4, *(name for name in THEMES if name not in ASKED_FOR)])
         faults = cls(rng, workers=rng.randint(1, 3), pages=rng.choice([1, 1, 3]), **here)
         if theme in THEMES:
             return replace(faults, calm=False, **THEMES[theme])

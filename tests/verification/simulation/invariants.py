@@ -29,7 +29,7 @@ from engine.core.activity_info import ActivityInfo
 from engine.core.run import Run
 from engine.ground.clock import isoformat
 from engine.store.documents import EXEC, INPUT, Chunk, Document, chunk_id, inbox_id
-from engine.values.events import AttemptFailed, Event, StepHeld, StepResolved, Takeover
+from engine.values.events import AttemptFailed, Event, Reopened, StepHeld, StepResolved, Takeover, effective
 from tests.verification.simulation.container import Documents
 
 INBOX = ("deferred::", "child::", "channel::")
@@ -84,6 +84,25 @@ class Known:
         self.driver: ObservedRun | None = None
         """Whoever loaded the history last while it held the lease."""
 
+    def reopen(self) -> None:
+        """Forget what a reopening took back from the history. The steps that it took back may run again."""
+        self.events = effective(self.events)
+        self.resolved, self.items, self.failed, self.driver = {}, set(), Counter(), None
+        for event in self.events:
+            self.count(event)
+        recorded = self.failed + Counter(list(self.resolved))
+        self.starts = Counter({step: recorded[step] for step in self.starts if recorded[step]})
+        self.labels = {step: label for step, label in self.labels.items() if step in self.starts}
+
+    def count(self, event: Event) -> None:
+        """Note what an event records of its step."""
+        if isinstance(event, AttemptFailed | StepHeld):
+            self.failed[event.step] += 1
+        if isinstance(event, StepResolved):
+            self.resolved[event.step if event.kind == "activity" else f"{event.kind}:{event.step}"] = event
+            if event.kind == "channel":
+                self.items.add(str(event.item))
+
 
 class Invariants:
     """Hears of every change of the container and every start of an activity. Raises Violation."""
@@ -121,11 +140,10 @@ class Invariants:
             if id.startswith("history::"):
                 self._append(known, after, old or new, document)
         if old is not None and new is not old:
-            _compare(now, old, new, bool(gone))
+            _compare(now, old, new, bool(gone), any(map(_reopens, _new_chunks(before, after))))
         if new["status"] == "running" or not gone:
             self._count(known, new, after)
-        grew = any(id.startswith("history::") for id in after.keys() - before.keys())
-        if run is not None and grew and not is_restart and not _is_seal(known.events[-1]):
+        if run is not None and _new_chunks(before, after) and not is_restart and not _is_seal(known.events[-1]):
             self._saw(known, run, old or new)
 
     def began(self, run: ObservedRun) -> None:
@@ -151,28 +169,27 @@ class Invariants:
         chunk = Chunk.from_document(document)
         _require(chunk.number == known.chunks, f"{document['id']} follows {known.chunks} chunks")
         _require(
-            exec_before["status"] == "running" or exec_before["outcome"] == "terminated",
+            exec_before["status"] == "running" or exec_before["outcome"] == "terminated" or _reopens(document),
             f"{document['id']} was written after the end",
         )
         known.chunks += 1
         for event in chunk.decoded():
             known.events.append(event)
-            if isinstance(event, AttemptFailed | StepHeld):
-                known.failed[event.step] += 1
             if isinstance(event, StepResolved):
                 self._resolve(known, after, event)
+            known.count(event)
+            if isinstance(event, Reopened):
+                known.reopen()
 
     def _resolve(self, known: Known, after: Documents, event: StepResolved) -> None:
         step = f"{event.kind}:{event.step}" if event.kind != "activity" else event.step
         _require(step not in known.resolved, f"{event.kind} {event.step} ended twice")
-        known.resolved[step] = event
         if event.error is not None:
             known.values.add(canonical(event.error.message))
         elif event.kind != "timer":
             known.values.add(canonical(json.loads(event.value or "null")))
         if event.kind == "channel":
             _require(event.item is not None and event.item not in known.items, f"{event.item} was received twice")
-            known.items.add(str(event.item))
             self._same(after, str(event.item), event)
         if event.kind == "deferred":
             inbox = [d for id, d in after.items() if id.startswith("deferred::") and d["name"] == event.step]
@@ -224,13 +241,25 @@ def _check_gone(run: ObservedRun | None, gone: Set[str], after: Documents, is_re
     _require(not left, f"a restart leaves what its run has read: {sorted(left)}")
 
 
-def _compare(now: datetime, old: Document, new: Document, is_less: bool) -> None:
+def _new_chunks(before: Documents, after: Documents) -> list[Document]:
+    return [document for id, document in after.items() if id.startswith("history::") and id not in before]
+
+
+def _reopens(document: Document) -> bool:
+    return any(event["kind"] == "reopened" for event in document["events"])
+
+
+def _compare(now: datetime, old: Document, new: Document, is_less: bool, is_reopened: bool) -> None:
     for name in ("wake", "seenWake", "historyLength", *(() if is_less else ("inboxCount",))):
         _require(new[name] >= old[name], f"{name} went from {old[name]} back to {new[name]}")
-    _require(new["interrupted"] or not old["interrupted"], "an interrupt was taken back")
+    _require(new["interrupted"] or not old["interrupted"] or is_reopened, "an interrupt was taken back")
     news = new["inboxCount"] > old["inboxCount"] or new["interrupted"] != old["interrupted"]
     _require(not news or new["wake"] > old["wake"], "there is news, but `wake` didn't grow")
-    if old["status"] == "complete":
+    if is_reopened:
+        _require(old["outcome"] in ("failed", "interrupted"), f"it was {old['outcome']}, and runs again")
+        _require(not old.get("undone"), "its compensations have run, and it runs again")
+        _require(not old["parents"], "a parent waits for it or knows its end, and it runs again")
+    elif old["status"] == "complete":
         changed = [name for name in FINAL if new.get(name) != old.get(name)]
         _require(not changed, f"a complete execution changed: {changed}")
     elif new["status"] == "complete" and old["interrupted"]:

@@ -1,4 +1,5 @@
-"""The outside: starts executions, brings values, interrupts, resumes, terminates, purges; and believes what it is told.
+"""The outside: starts executions, brings values, interrupts, resumes, retries, terminates, purges; and believes what it
+is told.
 
 Who gets no answer asks again, of another worker. What an answer promised must hold.
 """
@@ -14,7 +15,15 @@ from typing import Any, TypeVar
 
 from engine.boundary.client import Client
 from engine.boundary.status import Status
-from engine.ground.errors import AlreadyEnded, AlreadyResolved, ClientError, NotEnded, StoreError, UnknownExecution
+from engine.ground.errors import (
+    AlreadyEnded,
+    AlreadyResolved,
+    ClientError,
+    NotEnded,
+    NotReopened,
+    StoreError,
+    UnknownExecution,
+)
 from engine.store.documents import EXEC, inbox_id
 from tests.verification.simulation.invariants import Violation
 from tests.verification.simulation.programs import NAMES, Task, news, value
@@ -23,6 +32,7 @@ from tests.verification.simulation.world import REACHED, World
 T = TypeVar("T")
 
 TRIES = 4
+RETRIES = 3
 
 
 class GaveUp(Exception):
@@ -66,8 +76,9 @@ class Outside:
             (0.3, self.resume),
             (0.2, self.purge),
             (0.1, self.purge),
+            *[(self._world.faults.retries, self.retry)] * RETRIES,
         ):
-            if rng.random() < likely:
+            if likely and rng.random() < likely:
                 deeds.append((moment(), deed))
         if rng.random() < 0.2:
             deeds.append((moment(), lambda _: self._again(name, task, key)))
@@ -121,6 +132,13 @@ class Outside:
     async def resume(self, id: str) -> None:
         with contextlib.suppress(AlreadyEnded, UnknownExecution, GaveUp):
             await self._ask("resume", id, lambda c: c.resume(id))
+
+    async def retry(self, id: str) -> None:
+        try:
+            status = await self._ask("retry", id, lambda c: c.retry(id))
+        except (NotReopened, UnknownExecution, GaveUp):
+            return
+        _require(not status.is_complete, "a retry was answered, but the execution doesn't run")
 
     async def purge(self, id: str) -> None:
         with contextlib.suppress(NotEnded, UnknownExecution, GaveUp):

@@ -33,6 +33,13 @@ def test_what_once_failed(theme: str, seed: int) -> None:
     assert run.violation is None, run.report()
 
 
+def test_worlds_with_retries() -> None:
+    """P4: executions that failed or were interrupted are retried, while workers die and answers are lost."""
+    for seed in range(FIRST, FIRST + 30):
+        run = simulate(seed, "retried")
+        assert run.violation is None, run.report()
+
+
 def test_new_seeds() -> None:
     begun, played = time.monotonic(), 0
     while time.monotonic() < begun + SECONDS:
