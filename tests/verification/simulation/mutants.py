@@ -5,13 +5,14 @@ Each mutant is a context in which the engine, or the service, lacks one guard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
+from engine.boundary import reopening
 from engine.core.run import Run
 from engine.driving import child_requests, children, worker
 from engine.driving.claim import Claim, Create, claim_new
@@ -31,6 +32,8 @@ from tests.verification.simulation.container import Container
 
 Mutant = Callable[[], AbstractContextManager[Any]]
 NEVER = datetime.max.replace(tzinfo=UTC)
+
+_reopen = transitions.reopen
 
 _init, _write_log, _is_at_rest = Lease.__init__, Drive._write_log, Drive._is_at_rest
 
@@ -208,6 +211,15 @@ def _any_new_execution_is_its_own() -> AbstractContextManager[Any]:
     return mock.patch.object(worker, "claim_new", claim)
 
 
+@contextmanager
+def _anything_that_has_ended_runs_again() -> Iterator[None]:
+    def reopen(now: datetime) -> Replacement:
+        return replace(_reopen(now), condition=None)
+
+    with mock.patch.object(reopening, "_check"), mock.patch.object(transitions, "reopen", reopen):
+        yield
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "suspend without IfMatch": _without_if_match(lambda d: d["suspended"]),
     "complete without IfMatch": _without_if_match(lambda d: d["status"] == "complete"),
@@ -230,6 +242,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "nobody looks for a circle of waits": lambda: mock.patch.object(
         child_requests, "find_circle", mock.AsyncMock(return_value=())
     ),
+    "anything that has ended runs again": _anything_that_has_ended_runs_again,
     "a takeover seals without a look at the clock": _no_clock_before_the_seal,
     "a lease is counted from the answer": _counted_from_the_answer,
     "no look at the clock before activities start": _no_clock_before_activities,
