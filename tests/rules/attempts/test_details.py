@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from engine import ActivityError, Retry, activity, workflow
+from engine import ActivityError, Retry, Runtime, Workflow, activity, workflow
+from engine.boundary import http
+from engine.boundary.answers import Request
 from engine.core.attempt_state import MAX_DETAILS
 from engine.driving.activities import MAX_ALL_DETAILS
 from engine.testing import Environment, survives
@@ -115,6 +118,9 @@ async def mistyped() -> str:
         return f"{error.type_name}: {error.message}"
 
 
+ALL: list[Workflow[Any, Any]] = [copies, hangs, held]
+
+
 async def test_the_next_attempt_goes_on_where_the_last_one_was_and_each_step_has_its_own() -> None:
     async with Environment([copies], evict=True) as env:
         assert (await env.run(copies)).value() == [[10, 3], [10, 3], [0, 1]]
@@ -138,6 +144,9 @@ async def test_a_crash_in_the_middle_of_an_attempt_keeps_what_the_lease_carried(
         env.clock.advance(HEARTBEAT)
         await _until_stored(env, execution)
         assert (await env.status(execution)).heartbeats == {"details_hang": "by attempt 1"}
+        polled = await _polled(env, execution)
+        assert polled["heartbeats"] == {"details_hang": "by attempt 1"}
+        assert [step["details"]["value"] for step in polled["pending"]] == ["by attempt 1"]
         await first.die(execution)
         env.clock.advance(PAST_LEASE)
         Stage.working.open()
@@ -162,6 +171,8 @@ async def test_they_show_while_the_step_waits_and_a_held_step_keeps_them() -> No
         execution = (await env.start(held)).execution_id
         await env.settle()
         assert (await env.status(execution)).heartbeats == {"details_copy": {"rows": 5}}
+        (step,) = (await _polled(env, execution))["pending"]
+        assert step["details"]["value"] == {"rows": 5}
         await env.client.resume(execution)
         assert (await env.finish(execution)).value() == [5, 1]
         assert (await env.status(execution)).heartbeats == {}
@@ -179,6 +190,13 @@ async def test_the_end_of_an_execution_deletes_them() -> None:
         await first.die(execution)
         assert driving.done()
         assert (await env.store.inner.read(execution)).heartbeats == {}
+
+
+async def _polled(env: Environment, execution: str) -> dict[str, Any]:
+    runtime = Runtime(ALL, lambda: env.store.inner, env.settings, env.clock)
+    answer = await http.poll(runtime, Request("https://host/", query={"pending": "true"}), execution)
+    polled: dict[str, Any] = json.loads(answer.body)
+    return polled
 
 
 async def _until_stored(env: Environment, execution: str) -> None:
