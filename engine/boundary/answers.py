@@ -163,7 +163,7 @@ def check_query(request: Request, known: Mapping[str, tuple[str, ...]]) -> None:
     query = request.query
     for name, values in known.items():
         if values and query.get(name, values[0]) not in values:
-            raise invalid(f"{name} is {' or '.join(values)}, not {query[name][:80]!r}")
+            raise invalid(f"{name} must be {' or '.join(values)}, not {query[name][:80]!r}")
     if unknown := sorted(query.keys() - known.keys() - _OF_THE_PLATFORM):
         raise invalid(f"{unknown[0][:80]!r} is not one of {', '.join(known) or 'the parameters: it takes none'}")
     for name, text in query.items():
@@ -175,7 +175,7 @@ def numbered(request: Request, name: str, usual: int, most: int) -> int:
     """The whole number of a query parameter, from 1 to `most`. `usual` if the query lacks it. Raises Problem."""
     text = request.query.get(name, str(usual))
     if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= most:
-        raise invalid(f"{name} is a number from 1 to {most}, not {text[:20]!r}")
+        raise invalid(f"{name} must be a number from 1 to {most}, not {text[:20]!r}")
     return int(text)
 
 
@@ -183,7 +183,7 @@ def continued(request: Request) -> int:
     """Where the answer before ended, from its continuation. Raises Problem."""
     text = request.query.get("continuation", "0")
     if not re.fullmatch("[0-9]{1,9}", text):
-        raise invalid("the continuation is not from an answer before")
+        raise invalid("the continuation isn't one that a previous page returned")
     return int(text)
 
 

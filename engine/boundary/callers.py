@@ -129,7 +129,9 @@ async def _workflows(
     if function not in LISTING:
         return [route["name"]] if "name" in route else []
     if not (named := _listed(request)):
-        raise _forbidden("callers here see the workflows that they are permitted: name them, as ?q=workflow:NAME")
+        raise _forbidden(
+            "this app permits each workflow separately: name the workflows of the list, as in ?q=workflow:NAME"
+        )
     return named
 
 
@@ -166,7 +168,7 @@ def _first(claims: list[tuple[str, str]], kinds: tuple[str, ...]) -> str:
 
 
 def _unknown() -> Problem:
-    return Problem(401, "Nobody has signed in", "this app takes callers whom Entra has signed in: send a bearer token")
+    return Problem(401, "Nobody has signed in", "this app needs a sign-in with Entra: send a bearer token")
 
 
 def _forbidden(detail: str) -> Problem:

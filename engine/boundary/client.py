@@ -304,7 +304,7 @@ class Client:
             known = _known(str(channel), self._registry.channel_names())
             raise UnknownDeferred(f"no channel is named {channel!r}: {known}")
         if not isinstance(found, Channel):
-            raise TypeError(f"a value is sent to a Channel or its name, not to {found!r}")
+            raise TypeError(f"send() takes a Channel or its name, not {found!r}")
         self._registry.check_type(found)
         return found
 
@@ -314,7 +314,7 @@ class Client:
             known = _known(str(deferred), self._registry.deferred_names())
             raise UnknownDeferred(f"no deferred is named {deferred!r}: {known}")
         if not isinstance(found, Deferred):
-            raise TypeError(f"what is resolved is a Deferred or its name, not {found!r}")
+            raise TypeError(f"resolve() and reject() take a Deferred or its name, not {found!r}")
         self._registry.check_type(found)
         inbox_id("deferred", found.name)
         return found

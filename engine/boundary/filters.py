@@ -80,7 +80,7 @@ class Asked:
 def parse(text: str, now: datetime) -> Asked:
     """Read a filter. Raises FilterError."""
     if len(text) > MAX_LENGTH:
-        raise FilterError(f"a filter has {MAX_LENGTH} characters at most", MAX_LENGTH)
+        raise FilterError(f"a filter may have up to {MAX_LENGTH:,} characters", MAX_LENGTH)
     conditions, slow, position = list[Condition](), dict[str, None](), _skip_space(text, 0)
     for _ in range(MAX_TERMS):
         if position == len(text):
@@ -90,7 +90,7 @@ def parse(text: str, now: datetime) -> Asked:
         if not any(condition.narrows for condition in found):
             slow[field] = None
     if position < len(text):
-        raise FilterError(f"a filter has {MAX_TERMS} terms at most", position)
+        raise FilterError(f"a filter may have up to {MAX_TERMS} terms", position)
     return Asked(Filter(conditions=tuple(conditions)), tuple(slow))
 
 
@@ -101,7 +101,7 @@ def _term(text: str, start: int, now: datetime) -> tuple[str, list[Condition], i
         if is_execution_id(word):
             return "id", [_is(("executionId",), (word,))], _skip_space(text, start + len(word))
         raise FilterError(
-            f"{word[:40]!r} is no term: a term is a field, an operator and a value, such as status:running or "
+            f"{word[:40]!r} isn't a term: a term is a field, an operator and a value, such as status:running or "
             'error:"card declined"',
             start,
         )
@@ -113,7 +113,7 @@ def _term(text: str, start: int, now: datetime) -> tuple[str, list[Condition], i
     found = _conditions(field, operator, values, match, now)
     if match["minus"]:
         if len(found) > 1:
-            raise FilterError(f"is:{values[0][0]} can't be turned round", start)
+            raise FilterError(f"is:{values[0][0]} can't be negated", start)
         found = [Condition(one.paths, one.operator, one.values, negated=True) for one in found]
     return field, found, position
 
@@ -125,7 +125,7 @@ def _conditions(
     if field in _TIMES:
         return [_time(_TIMES[field], operator, values, match, now)]
     if operator not in (":", "="):
-        raise FilterError(f"{field} takes : and not {operator}, which is for times", match.end("field"))
+        raise FilterError(f"{field} takes `:`, not `{operator}`, which is for times", match.end("field"))
     if field in _TEXTS:
         return [_is(_TEXTS[field], texts)]
     if field in _PARTS:
@@ -135,17 +135,17 @@ def _conditions(
             if value not in _CHOICES[field]:
                 hint = next((f"; {other}:{value} is there" for other in _CHOICES if value in _CHOICES[other]), "")
                 hint = f"; is:{value} is there" if value in _STATES else hint
-                raise FilterError(f"{field} is {' or '.join(_CHOICES[field])}, not {value[:40]!r}{hint}", at)
+                raise FilterError(f"{field} must be {' or '.join(_CHOICES[field])}, not {value[:40]!r}{hint}", at)
         return [_is((field,), texts)]
     if field == "is":
         value = _only(values, field)
         if value not in _STATES:
-            raise FilterError(f"is takes {', '.join(_STATES)}, not {value[:40]!r}", values[0][1])
+            raise FilterError(f"is: takes {', '.join(_STATES)}, not {value[:40]!r}", values[0][1])
         return list(_STATES[value])
     if field == "id":
         for value, at in values:
             if not is_execution_id(value):
-                raise FilterError(f"an execution id is 32 hexadecimal digits, not {value[:40]!r}", at)
+                raise FilterError(f"an execution id has 32 hexadecimal digits, unlike {value[:40]!r}", at)
         return [_is(("executionId",), texts)]
     if field.startswith("tag.") and field != "tag.":
         return [_is(("tags", field.removeprefix("tag.")), texts)]
@@ -178,7 +178,7 @@ def _moment(text: str, at: int, now: datetime) -> datetime:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise FilterError(
-            f"{text[:40]!r} is no time: write 2026-11-01, 2026-11-01T09:30Z, or how long ago, as in -24h", at
+            f"{text[:40]!r} isn't a time: write 2026-11-01, 2026-11-01T09:30Z, or how long ago, as in -24h", at
         ) from None
 
 

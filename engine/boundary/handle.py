@@ -69,7 +69,7 @@ class Handle(Generic[R]):
         status = await self.wait(timeout)
         if status.workflow != self._workflow.name:
             raise InvalidInput(
-                f"execution {self.execution_id} is one of workflow {status.workflow}, not of {self._workflow.name}"
+                f"execution {self.execution_id} belongs to workflow {status.workflow}, not to {self._workflow.name}"
             )
         if not status.is_complete:
             raise TimeoutError(f"execution {self.execution_id} hasn't ended yet: ask again, the execution goes on")

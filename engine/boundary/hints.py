@@ -50,7 +50,7 @@ def from_message(body: bytes) -> Hint | None:
         problem = str(error)
     else:
         return Hint(message.id, message.at)
-    _log.warning("a message of the queue is no hint, and is dropped: %s", problem[:200])
+    _log.warning("dropped a message of the queue that isn't a hint: %s", problem[:200])
     return None
 
 

@@ -90,7 +90,7 @@ async def poll_by_key(runtime: Runtime, request: Request, name: str) -> Response
         check_query(request, {"key": (), "wait": (), "pending": ("false", "true")})
         key = request.query.get("key", "")
         if not key:
-            raise invalid("an execution is found by its idempotency key: say which, as ?key=order-7")
+            raise invalid("the parameter `key` is missing: give the idempotency key, as in ?key=order-7")
         if not is_workflow_name(name):  # an id is made of both: `a-b` with the key `c` would be `a` with the key `b-c`
             raise _no_workflow(runtime, name)
         try:
@@ -188,7 +188,7 @@ async def count_executions(runtime: Runtime, request: Request) -> Response:
         check_query(request, {"q": ()})
         asked = filtered(runtime, request)
         if asked.slow:
-            raise invalid(f"{', '.join(asked.slow)}: nothing is counted by what no index serves")
+            raise invalid(f"counts can't filter by {', '.join(asked.slow)}, because no index serves these fields")
         counted = await asyncio.gather(*(_count(runtime, asked, state) for state in _STATES))
         return Response(200, json.dumps(dict(zip(_STATES, counted, strict=True))), {"Content-Type": "application/json"})
 
@@ -301,7 +301,7 @@ def _no_workflow(runtime: Runtime, name: str) -> UnknownWorkflow:
 
 def _signing_keys(runtime: Runtime) -> tuple[str, ...]:
     if not runtime.settings.signing_keys:
-        raise Problem(404, "No signed tokens", "this app has no ENGINE_SIGNING_KEY: it neither gives nor takes tokens")
+        raise Problem(404, "No signed tokens", "this app has no ENGINE_SIGNING_KEY: it can't make or accept tokens")
     return runtime.settings.signing_keys
 
 
@@ -321,7 +321,9 @@ def _from_url(continuation: str | None) -> str | None:
     try:
         return base64.b64decode(continuation + "=" * (-len(continuation) % 4), altchars=b"-_", validate=True).decode()
     except ValueError:
-        raise Problem(400, "The request is not valid", "the continuation is not from an answer before") from None
+        raise Problem(
+            400, "The request is not valid", "the continuation isn't one that a previous page returned"
+        ) from None
 
 
 def _answer(
@@ -365,7 +367,9 @@ def _wait(request: Request) -> timedelta | None:
         seconds = -1.0
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
         raise Problem(
-            400, "The request is not valid", f"wait is a number of seconds from 0 to {MAX_WAIT_SECONDS}, not {text!r}"
+            400,
+            "The request is not valid",
+            f"wait must be a number of seconds from 0 to {MAX_WAIT_SECONDS}, not {text!r}",
         )
     return timedelta(seconds=seconds)
 

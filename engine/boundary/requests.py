@@ -90,7 +90,9 @@ class Requests:
         if key is None:
             key = workflow.key_of(value)
         elif not isinstance(key, str) or not key:
-            raise InvalidInput(f"an idempotency key is text and not empty, not {key!r}", [("key", "not a text")])
+            raise InvalidInput(
+                f"an idempotency key must be text that isn't empty, not {key!r}", [("key", "not a text")]
+            )
         id = execution_id(workflow.name, key if key is not None else uuid.uuid4().hex)
         now = self._clock.now()
         large = is_large(text)
@@ -226,9 +228,9 @@ class Requests:
             is_over = ended + under_way + self._settings.skew
             if under_way and self._clock.now() < is_over:
                 raise NotEnded(
-                    f"execution {execution_id} ended at {isoformat(ended)}: a request to it may be under way once "
-                    "more, and would start it again, or reach the run that follows. Purge it after "
-                    f"{isoformat(is_over)}"
+                    f"execution {execution_id} ended at {isoformat(ended)}, and an earlier request to it may "
+                    "still arrive a second time. That request would start the execution again, or reach its next run. "
+                    f"Purge it after {isoformat(is_over)}"
                 )
             with contextlib.suppress(Conflict, Missing):
                 return await self._store.purge(execution)
@@ -247,7 +249,7 @@ class Requests:
 def _check_id(execution_id: str) -> None:
     if not is_execution_id(execution_id):
         raise InvalidInput(
-            f"an execution id is 32 hexadecimal digits, not {execution_id[:80]!r}",
+            f"an execution id has 32 hexadecimal digits, unlike {execution_id[:80]!r}",
             [("executionId", "malformed")],
         )
 
@@ -257,7 +259,8 @@ def _check_reason(reason: object) -> None:
         return
     if not isinstance(reason, str) or not 0 < len(reason) <= MAX_REASON:
         raise InvalidInput(
-            f"the reason of an interrupt is a text of 1 to {MAX_REASON:,} characters", [("reason", "not such a text")]
+            f"the reason of an interrupt must be text of 1 to {MAX_REASON:,} characters",
+            [("reason", "not such a text")],
         )
     if reason != reason.encode("utf-8", "replace").decode():
         raise InvalidInput("the reason of an interrupt holds half a character", [("reason", "half a character")])

@@ -42,7 +42,7 @@ def stop_on_sigterm(runtime: Stoppable, loop: asyncio.AbstractEventLoop) -> None
 
     def begin() -> None:
         loop.remove_signal_handler(signal.SIGTERM)
-        _log.info("SIGTERM: nothing more is claimed; activities that run get their grace")
+        _log.info("SIGTERM: claiming no more executions; running activities get a grace period")
         runtime.drain()
         stopping.append(loop.create_task(_stop(runtime)))
 

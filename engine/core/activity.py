@@ -177,9 +177,9 @@ def _check_attempts(retry: object, timeout: object) -> None:
     if retry is not None and not isinstance(retry, Retry):
         raise TypeError(f"retry= takes a Retry, such as Retry(max_attempts=3), not {retry!r}")
     if timeout is not None and not isinstance(timeout, timedelta):
-        raise TypeError(f"the timeout of an activity is a timedelta, not {timeout!r}")
+        raise TypeError(f"the timeout of an activity must be a timedelta, not {timeout!r}")
     if timeout is not None and timeout <= timedelta(0):
-        raise ValueError(f"the timeout of an activity is more than zero, not {timeout}")
+        raise ValueError(f"the timeout of an activity must be more than zero, not {timeout}")
 
 
 def _stands_in_a_class(function: Any) -> bool:

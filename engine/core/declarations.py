@@ -92,7 +92,7 @@ class Deferred(TypedValues, Generic[R]):
         idempotency key, which is given or derived from the payload. Raises ValueError if there is no key."""
         key = key if key is not None else workflow.key_of(workflow.stored_payload(payload)[1])
         if key is None:
-            raise ValueError(f"workflow {workflow.name} derives no idempotency key: give one")
+            raise ValueError(f"workflow {workflow.name} declares no idempotency key: pass key=")
         return tokens.encode(tokens.Target(workflow.name, derived_id(workflow.name, key), self.name))
 
     async def wait(self) -> R:
@@ -164,7 +164,7 @@ class Peer:
         """Send a value to a channel of the other execution. Raises UnknownExecution, AlreadyEnded, and EncodingError or
         TooLarge for a value that can't be stored."""
         if not isinstance(channel, Channel):
-            raise TypeError(f"a value is sent to a Channel, not to {channel!r}")
+            raise TypeError(f"send() takes a Channel, not {channel!r}")
         await self._ask("send to", channel, value)
 
     @overload
@@ -175,14 +175,16 @@ class Peer:
         """Resolve a deferred of the other execution. The first value wins: the same value again is a success. Raises
         UnknownExecution, AlreadyEnded, AlreadyResolved, and EncodingError or TooLarge."""
         if not isinstance(deferred, Deferred):
-            raise TypeError(f"what is resolved is a Deferred, not {deferred!r}")
+            raise TypeError(f"resolve() takes a Deferred, not {deferred!r}")
         await self._ask("resolve in", deferred, value)
 
     async def interrupt(self, *, reason: str | None = None) -> None:
         """Ask the other execution to stop and clean up. One that has ended stays as it is. `reason`: up to 1,000
         characters. Raises UnknownExecution, and ValueError for another reason."""
         if reason is not None and not (isinstance(reason, str) and 0 < len(reason) <= MAX_REASON):
-            raise ValueError(f"the reason of an interrupt is a text of 1 to {MAX_REASON:,} characters, not {reason!r}")
+            raise ValueError(
+                f"the reason of an interrupt must be text of 1 to {MAX_REASON:,} characters, not {reason!r}"
+            )
         await self._ask("interrupt", None, reason)
 
     def _ask(
@@ -193,7 +195,9 @@ class Peer:
     ) -> Coroutine[Any, Any, Any]:
         run = current_context()
         if run is None:
-            raise RuntimeError(f"a handle of {self._workflow!r} that a workflow made is for the code of that workflow")
+            raise RuntimeError(
+                f"a workflow's code made this handle of {self._workflow!r}, so only that code can use it"
+            )
         return cast(Steps, run).send_message(kind, self._workflow, self.execution_id, target, value)
 
     def __repr__(self) -> str:
@@ -218,7 +222,9 @@ class Workflow(Generic[P, R]):
         if len(parameters) > 1 or any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
             raise TypeError(f"workflow {function.__name__} takes one payload or none: put several values in one model")
         if not isinstance(version, str) or not version:
-            raise TypeError(f"the version of workflow {function.__name__} is text and not empty, not {version!r}")
+            raise TypeError(
+                f"the version of workflow {function.__name__} must be text that isn't empty, not {version!r}"
+            )
         if idempotency_key is not None and not callable(idempotency_key):
             raise TypeError(
                 f"idempotency_key= takes a function of the payload, as in lambda order: order.id, not "
@@ -228,7 +234,7 @@ class Workflow(Generic[P, R]):
         self.function = function
         self.name = checked_name(name or function.__name__, "workflow")
         if not is_workflow_name(self.name):
-            raise ValueError(f"the name of a workflow has letters, digits, '_' and '.' only, not {self.name!r}")
+            raise ValueError(f"the name of a workflow may have only letters, digits, '_' and '.', unlike {self.name!r}")
         self.version = version
         self.idempotency_key = cast(Callable[..., str] | None, idempotency_key)
         self.options = options
@@ -273,7 +279,9 @@ class Workflow(Generic[P, R]):
         except Exception as error:
             raise InvalidInput(f"workflow {self.name} can't derive its idempotency key: {error!r}") from error
         if not isinstance(key, str) or not key:
-            raise InvalidInput(f"the idempotency key of workflow {self.name} is text and not empty, not {key!r}")
+            raise InvalidInput(
+                f"the idempotency key of workflow {self.name} must be text that isn't empty, not {key!r}"
+            )
         return key
 
     def tags_of(self, payload: Any) -> dict[str, str]:
@@ -313,19 +321,19 @@ class Workflow(Generic[P, R]):
         it is `client.handle`. It needn't exist: each request says so. Raises ValueError for a malformed id or key."""
         self._inside("handle")
         if (execution_id is None) == (key is None):
-            raise TypeError("a handle takes the execution's id or its idempotency key: one of the two")
+            raise TypeError("handle() takes either an execution id or key=, not both")
         if key is not None and (not isinstance(key, str) or not key):
-            raise ValueError(f"an idempotency key is text and not empty, not {key!r}")
+            raise ValueError(f"an idempotency key must be text that isn't empty, not {key!r}")
         id = execution_id if execution_id is not None else derived_id(self.name, str(key))
         if not isinstance(id, str) or not is_execution_id(id):
-            raise ValueError(f"an execution id is 32 hexadecimal digits, not {id!r}")
+            raise ValueError(f"an execution id has 32 hexadecimal digits, unlike {id!r}")
         return Peer(self, id)
 
     def stored_payload(self, payload: Any) -> tuple[str, Any]:
         """The JSON text of a payload, and the value that the workflow sees. Raises EncodingError, TooLarge."""
         if not self.takes_payload:
             if payload is not None:
-                raise EncodingError(f"workflow {self.name} takes no payload, and is given a {type(payload).__name__}")
+                raise EncodingError(f"workflow {self.name} takes no payload, but got a {type(payload).__name__}")
             return "null", None
         return self.payload.round_trip(payload)
 

@@ -24,16 +24,16 @@ MAX_TAG = 256
 def checked_tags(tags: object) -> dict[str, str]:
     """A copy of these tags. Raises TypeError for what isn't texts by name, ValueError for too many or too long ones."""
     if not isinstance(tags, Mapping):
-        raise TypeError(f"tags are texts by name, as in {{'team': 'post'}}, not {tags!r}")
+        raise TypeError(f"tags must be texts by name, as in {{'team': 'post'}}, not {tags!r}")
     for name, text in tags.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            raise TypeError(f"tags are texts by name, not {name!r}: {text!r}")
+            raise TypeError(f"tags must be texts by name, not {name!r}: {text!r}")
         if not 0 < len(name) <= MAX_TAG or len(text) > MAX_TAG:
             raise ValueError(f"a tag's name has 1 to {MAX_TAG} characters, and its text up to {MAX_TAG}: {name[:50]!r}")
         if any(one != one.encode("utf-8", "replace").decode() for one in (name, text)):
             raise ValueError(f"tag {name[:50]!r} holds half a character")
     if len(tags) > MAX_TAGS:
-        raise ValueError(f"an execution has at most {MAX_TAGS} tags, not {len(tags)}")
+        raise ValueError(f"an execution may have at most {MAX_TAGS} tags, not {len(tags)}")
     return dict(tags)
 
 
@@ -60,18 +60,18 @@ class Options:
         for name in ("time_limit", "retention"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, timedelta):
-                raise TypeError(f"{name} is a timedelta, not {value!r}")
+                raise TypeError(f"{name} must be a timedelta, not {value!r}")
         if self.time_limit is not None and self.time_limit <= timedelta(0):
-            raise ValueError(f"time_limit is more than zero, not {self.time_limit}")
+            raise ValueError(f"time_limit must be more than zero, not {self.time_limit}")
         if self.retention and self.retention < MIN_RETENTION:
             raise ValueError(
-                f"retention is at least a minute, or zero for ever, not {self.retention}: a start whose answer was "
-                "lost may be sent again for that long, and must find the execution"
+                f"retention must be at least a minute, or zero for ever, not {self.retention}: for that long, a start "
+                "whose answer was lost may be sent again, and must find the execution"
             )
         if not isinstance(self.max_parallel, int) or self.max_parallel < 1:
-            raise ValueError(f"max_parallel is a number of at least 1, not {self.max_parallel!r}")
+            raise ValueError(f"max_parallel must be a number of at least 1, not {self.max_parallel!r}")
         if not isinstance(self.suspend_on_failure, bool):
-            raise TypeError(f"suspend_on_failure is True or False, not {self.suspend_on_failure!r}")
+            raise TypeError(f"suspend_on_failure must be True or False, not {self.suspend_on_failure!r}")
         if not callable(self.tags):
             object.__setattr__(self, "tags", checked_tags(self.tags))
 

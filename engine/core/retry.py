@@ -35,14 +35,14 @@ class Retry:
         object.__setattr__(self, "non_retryable", tuple(self.non_retryable))
         for kind in self.non_retryable:
             if not isinstance(kind, type) or not issubclass(kind, BaseException):
-                raise ValueError(f"non_retryable holds classes of exceptions, not {kind!r}")
+                raise ValueError(f"non_retryable must hold classes of exceptions, not {kind!r}")
         if isinstance(self.max_attempts, bool) or not isinstance(self.max_attempts, int) or self.max_attempts < 1:
-            raise ValueError(f"max_attempts counts the first try and is at least 1, not {self.max_attempts!r}")
+            raise ValueError(f"max_attempts counts the first try, and must be at least 1, not {self.max_attempts!r}")
         if not math.isfinite(self.factor) or self.factor < 1:
-            raise ValueError(f"factor is a finite number of at least 1, not {self.factor!r}")
+            raise ValueError(f"factor must be a finite number of at least 1, not {self.factor!r}")
         for name in ("first_delay", "max_delay"):
             if not isinstance(getattr(self, name), timedelta):
-                raise ValueError(f"{name} is a timedelta, not {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be a timedelta, not {getattr(self, name)!r}")
         if self.first_delay < timedelta(0) or self.max_delay < self.first_delay:
             raise ValueError("0 <= first_delay <= max_delay must hold")
 

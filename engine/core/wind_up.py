@@ -112,7 +112,7 @@ class WindUp:
         """End the workflow's own code, so that it begins again. Raises RuntimeError in another task than the workflow's
         own, and if compensations or finalizers would be lost."""
         if asyncio.current_task(self._loop) is not self._main:
-            raise RuntimeError("restart() belongs into the workflow's own code: no task of it can restart the workflow")
+            raise RuntimeError("restart() must be called by the workflow's own code, not by one of its tasks")
         if self._compensations or self._finalizers:
             raise RuntimeError(
                 f"restart() would lose {len(self._compensations)} compensations and {len(self._finalizers)} finalizers "

@@ -158,8 +158,10 @@ async def _output(store: Store, clock: Clock, child: Execution) -> str:
             return loaded.output.value
         await wait_for_replica(clock, reads)
     if (await store.read(child.execution_id)).etag != child.etag:
-        raise Conflict(f"execution {child.execution_id} has changed: this version of it has nothing to tell")
-    raise MissingDocument(f"the output of execution {child.execution_id} was deleted: nobody can be told its result")
+        raise Conflict(f"execution {child.execution_id} has changed since it was read, and owes nobody its end")
+    raise MissingDocument(
+        f"the output of execution {child.execution_id} was deleted, so its result can't be sent to its parents"
+    )
 
 
 def _stopped(child: Execution) -> ErrorRecord:

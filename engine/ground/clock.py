@@ -40,11 +40,11 @@ def isoformat(moment: datetime) -> str:
 
 def _stored(moment: datetime) -> datetime:
     if moment.tzinfo is None:
-        raise ValueError("an instant names its time zone")
+        raise ValueError("a datetime must have a time zone")
     try:
         return instant(moment)
     except OverflowError:
-        raise ValueError("the moment is outside of the years 1 to 9999 in UTC") from None
+        raise ValueError("the datetime is outside the years 1 to 9999 in UTC") from None
 
 
 Instant = Annotated[datetime, AfterValidator(_stored), PlainSerializer(isoformat)]

@@ -87,12 +87,12 @@ class Settings:
             except ValueError:
                 value = -1
             if not least <= value <= most:
-                raise ValueError(f"setting {name} is a number of at least {least:g} and at most {most:g}, not {text!r}")
+                raise ValueError(f"setting {name} must be a number from {least:g} to {most:g}, not {text!r}")
             return value
 
         retention = timedelta(days=number("ENGINE_RETENTION_DAYS", cls.retention.days, 0, 36_500))
         if retention and retention < MIN_RETENTION:
-            raise ValueError("setting ENGINE_RETENTION_DAYS is at least a minute of a day, or 0: for ever")
+            raise ValueError("setting ENGINE_RETENTION_DAYS must be at least one minute, in days, or 0 for ever")
         lease = number("ENGINE_LEASE_SECONDS", cls.lease.total_seconds(), 1)
         return cls(
             lease=timedelta(seconds=lease),
@@ -114,7 +114,7 @@ class Settings:
 def _signs_in(environment: Mapping[str, str]) -> bool:
     text = environment.get("ENGINE_SIGN_IN", "").strip()
     if text not in ("", "entra"):
-        raise ValueError(f"setting ENGINE_SIGN_IN is entra or empty, not {text!r}")
+        raise ValueError(f"setting ENGINE_SIGN_IN must be entra or empty, not {text!r}")
     if text and environment.get("WEBSITE_AUTH_ENABLED", "").lower() == "false":
         raise ValueError(
             "setting ENGINE_SIGN_IN is entra, but the platform signs nobody in (WEBSITE_AUTH_ENABLED is False): "
@@ -141,5 +141,5 @@ def _public_url(environment: Mapping[str, str]) -> str:
 def _trusts_forwarded(environment: Mapping[str, str]) -> bool:
     text = environment.get("ENGINE_TRUST_FORWARDED", "").strip().lower()
     if text not in ("", "true", "false"):
-        raise ValueError(f"setting ENGINE_TRUST_FORWARDED is true, false or empty, not {text!r}")
+        raise ValueError(f"setting ENGINE_TRUST_FORWARDED must be true, false or empty, not {text!r}")
     return text == "true"

@@ -41,9 +41,9 @@ def decode(token: str) -> Target:
         parts = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
         workflow, execution_id, deferred = parts
     except (ValueError, TypeError, RecursionError, binascii.Error):
-        raise InvalidInput(f"this is no token of a deferred: {token[:80]!r}", [("token", "malformed")]) from None
+        raise InvalidInput(f"this isn't a token of a deferred: {token[:80]!r}", [("token", "malformed")]) from None
     if not all(isinstance(part, str) for part in parts):
-        raise InvalidInput(f"this is no token of a deferred: {token[:80]!r}", [("token", "malformed")])
+        raise InvalidInput(f"this isn't a token of a deferred: {token[:80]!r}", [("token", "malformed")])
     return Target(workflow, execution_id, deferred)
 
 
@@ -65,7 +65,7 @@ def parse_keys(text: str) -> tuple[str, ...]:
     safe."""
     keys = tuple(key.strip() for key in text.split(",") if key.strip())
     if any(len(key) < MIN_KEY_CHARACTERS for key in keys):
-        raise ValueError(f"a key of ENGINE_SIGNING_KEY has at least {MIN_KEY_CHARACTERS} characters")
+        raise ValueError(f"a key of ENGINE_SIGNING_KEY must have at least {MIN_KEY_CHARACTERS} characters")
     return keys
 
 

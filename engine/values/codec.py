@@ -64,7 +64,8 @@ class Codec:
             raise TypeError(f"{place}: {_name(annotation)} can't be stored: {_first_line(error)}") from error
         if self._schema.is_read_once:
             raise TypeError(
-                f"{place}: {_name(annotation)} can't be stored, for it is read once: declare a list, as in list[int]"
+                f"{place}: {_name(annotation)} can't be stored, because it can only be read once: "
+                "declare a list, as in list[int]"
             )
 
     def encode(self, value: Any) -> str:
@@ -321,7 +322,7 @@ def _refuse_nan(data: Any, stored: Any) -> None:
         return
     for item in _leaves(data):
         if isinstance(item, float) and not math.isfinite(item):
-            raise ValueError(f"{item} has no place in JSON")
+            raise ValueError(f"JSON has no {item}")
 
 
 def _leaves(data: Any) -> Iterator[Any]:

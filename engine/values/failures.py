@@ -31,7 +31,9 @@ class Failure(Exception):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if issubclass(cls, StopIteration | StopAsyncIteration):
-            raise TypeError(f"{cls.__name__} can't be a StopIteration as well: no coroutine may raise that")
+            raise TypeError(
+                f"{cls.__name__} can't derive from StopIteration, because no coroutine may raise StopIteration"
+            )
         cls._model = cls._codec = None
 
     def __init__(self, **fields: Any) -> None:

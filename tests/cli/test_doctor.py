@@ -32,7 +32,7 @@ async def test_each_thing_that_is_wrong_says_what_to_do(tmp_path: Path) -> None:
     assert "problem  change feed: no host reads 4 of 4 ranges\n         start a host" in ran.out
     assert "problem  host: no answer from http://127.0.0.1:1/api" in ran.out
     ran = run("doctor", "--store", str(tmp_path / "none"), ENGINE_LEASE_SECONDS="x")
-    assert "problem  settings: setting ENGINE_LEASE_SECONDS is a number" in ran.out
+    assert "problem  settings: setting ENGINE_LEASE_SECONDS must be a number" in ran.out
     assert f"there is no file {tmp_path / 'none'}" in ran.out
     assert "skipped  host: no address" in ran.out
 

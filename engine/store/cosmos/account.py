@@ -95,7 +95,7 @@ def _checked_endpoint(text: str, name: str, has_key: bool) -> str:
     if not usable:
         shown = f"setting {name} has to hold a URL such as https://NAME.documents.azure.com:443/"
         if "accountkey" in text.lower():
-            raise ValueError(f"{shown}; a connection string belongs into {CONNECTION_SETTING}")
+            raise ValueError(f"{shown}; a connection string belongs in {CONNECTION_SETTING}")
         raise ValueError(f"{shown}, not {text!r}")
     if parts.scheme == "http" and not has_key:
         raise ValueError(

@@ -101,7 +101,7 @@ class CosmosFeed:
                     raise
                 # The partition split during this part's first page, and the SDK can't read its own continuation. So the
                 # part is read from its beginning: documents may come twice, but none is lost.
-                _log.warning("a part of the change feed is read from its beginning again: %s", error)
+                _log.warning("reading a part of the change feed from its beginning again: %s", error)
                 return await self._pull([*parts[:number], [range, None], *parts[number + 1 :]], limit)
             if documents:
                 return documents, json.dumps([*parts[number + 1 :], *parts[:number], [range, behind]])

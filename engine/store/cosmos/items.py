@@ -101,7 +101,7 @@ class Items:
             found = await self.find("read back", key, id)
             if not is_old(found):
                 return found
-        raise Unavailable(f"{self._key_name} {key}: {id} can't be read as new as it was when a write was refused")
+        raise Unavailable(f"{self._key_name} {key}: {id} can't be read in the version that made a write fail")
 
     async def create(self, operation: str, document: Document) -> str:
         """Create a document. Returns its etag. Raises Taken."""

@@ -98,7 +98,7 @@ class Purge:
         except (Conflict, Missing) as error:
             found = await self._exec()
             if found is None:
-                raise Conflict(f"execution {self.execution_id} was purged by someone else meanwhile") from None
+                raise Conflict(f"execution {self.execution_id} was purged by another process meanwhile") from None
             if found["writeId"] != write_id:
                 if isinstance(error, Missing) and found["_etag"] == self.etag:
                     return False

@@ -114,7 +114,7 @@ class Selection:
             return after, {str(one) for one in seen}
         except (ValueError, TypeError, RecursionError):
             raise InvalidInput(
-                "the continuation is not from an answer before", [("continuation", "malformed")]
+                "the continuation isn't one that a previous page returned", [("continuation", "malformed")]
             ) from None
 
 

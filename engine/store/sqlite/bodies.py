@@ -14,9 +14,9 @@ def document_of(execution_id: str, id: str, body: str) -> Document:
     try:
         document = json.loads(body)
     except (ValueError, TypeError, RecursionError) as error:
-        raise unreadable(execution_id, id, f"it is no JSON: {error}") from None
+        raise unreadable(execution_id, id, f"it isn't JSON: {error}") from None
     if not isinstance(document, dict):
-        raise unreadable(execution_id, id, "it is no JSON object")
+        raise unreadable(execution_id, id, "it isn't a JSON object")
     for name, expected in (("id", id), ("executionId", execution_id)):
         if document.get(name) != expected:
             raise unreadable(execution_id, id, f"its {name} is {str(document.get(name))[:80]!r}")

@@ -248,7 +248,7 @@ class SqliteStore:
         try:
             yield
         except sqlite3.IntegrityError as error:
-            raise Taken(f"a document of that id exists already ({error})") from error
+            raise Taken(f"a document with that id already exists ({error})") from error
         except sqlite3.Error as error:
             raise Unavailable(f"SQLite file {self._path}: {error}") from error
 
@@ -289,7 +289,9 @@ def _position(continuation: str) -> list[str]:
         moment, execution_id = map(str, json.loads(continuation))
         (moment + execution_id).encode()  # no lone surrogates: SQLite can't take them
     except (ValueError, TypeError, RecursionError):
-        raise InvalidInput("the continuation is not from an answer before", [("continuation", "malformed")]) from None
+        raise InvalidInput(
+            "the continuation isn't one that a previous page returned", [("continuation", "malformed")]
+        ) from None
     return [moment, execution_id]
 
 

@@ -47,9 +47,9 @@ async def misuse_breaks() -> None:
 ALL = [misuse_waits, misuse_forgets, misuse_breaks]
 
 SLIPS: dict[str, tuple[Callable[[Any, str], Awaitable[Any]], type[Exception], str]] = {
-    "a deferred is sent to": (lambda c, id: c.send(id, answer, "x"), TypeError, "sent to a Channel or its name, not"),
-    "a channel is resolved": (lambda c, id: c.resolve(id, notes, "x"), TypeError, "is a Deferred or its name, not"),
-    "a channel fails": (lambda c, id: c.reject(id, notes, Refused()), TypeError, "is a Deferred or its name, not"),
+    "a deferred is sent to": (lambda c, id: c.send(id, answer, "x"), TypeError, "takes a Channel or its name, not"),
+    "a channel is resolved": (lambda c, id: c.resolve(id, notes, "x"), TypeError, "take a Deferred or its name, not"),
+    "a channel fails": (lambda c, id: c.reject(id, notes, Refused()), TypeError, "take a Deferred or its name, not"),
     "an unknown deferred": (
         lambda c, id: c.resolve(id, "misuse.anwser"),
         UnknownDeferred,
@@ -63,10 +63,10 @@ SLIPS: dict[str, tuple[Callable[[Any, str], Awaitable[Any]], type[Exception], st
     "a payload too many": (
         lambda c, _: c.start(misuse_waits, {"a": 1}),
         EncodingError,
-        "takes no payload, and is given",
+        "takes no payload, but got",
     ),
-    "an empty key": (lambda c, _: c.start(misuse_waits, key=""), InvalidInput, "text and not empty, not ''"),
-    "a key that is a number": (lambda c, _: c.start(misuse_waits, key=7), InvalidInput, "text and not empty, not 7"),
+    "an empty key": (lambda c, _: c.start(misuse_waits, key=""), InvalidInput, "text that isn't empty, not ''"),
+    "a key that is a number": (lambda c, _: c.start(misuse_waits, key=7), InvalidInput, "text that isn't empty, not 7"),
 }
 
 

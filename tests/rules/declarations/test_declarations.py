@@ -38,7 +38,7 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: activity_slip(retry=3)(plain),
         r"takes a Retry, such as Retry\(max_attempts=3\), not 3",
     ),
-    "timeout in seconds": (lambda: activity_slip(timeout=30)(plain), "is a timedelta, not 30"),
+    "timeout in seconds": (lambda: activity_slip(timeout=30)(plain), "must be a timedelta, not 30"),
     "one exception": (lambda: activity_slip(raises=ValueError)(plain), "a list of exception classes, not <class"),
     "an exception's name": (
         lambda: activity_slip(raises=["ValueError"])(plain),
@@ -51,11 +51,17 @@ DECLARATIONS: dict[str, tuple[Callable[[], Any], str]] = {
     "a generator": (lambda: workflow_slip(generates), "takes an async function, .* it has a yield"),
     "an activity that generates": (lambda: activity_slip(generates), "an async function, .* it has a yield"),
     "two payloads": (lambda: workflow_slip(two), "workflow two takes one payload or none: put several values in one"),
-    "a version by number": (lambda: workflow_slip(version=2)(plain), "version of workflow plain is text and not empty"),
-    "no version": (lambda: workflow_slip(version="")(plain), "version of workflow plain is text and not empty, not ''"),
+    "a version by number": (
+        lambda: workflow_slip(version=2)(plain),
+        "version of workflow plain must be text that isn't empty",
+    ),
+    "no version": (
+        lambda: workflow_slip(version="")(plain),
+        "version of workflow plain must be text that isn.t empty, not ''",
+    ),
     "a field's name": (lambda: workflow_slip(idempotency_key="id")(plain), "a function of the payload, .* not 'id'"),
-    "a flag as text": (lambda: workflow_slip(suspend_on_failure="no")(plain), "is True or False, not 'no'"),
-    "a list of tags": (lambda: workflow_slip(tags=["post"])(plain), r"tags are texts by name, .* not \['post'\]"),
+    "a flag as text": (lambda: workflow_slip(suspend_on_failure="no")(plain), "must be True or False, not 'no'"),
+    "a list of tags": (lambda: workflow_slip(tags=["post"])(plain), r"tags must be texts by name, .* not \['post'\]"),
 }
 
 

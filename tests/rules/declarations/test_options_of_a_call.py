@@ -79,7 +79,7 @@ async def test_a_history_is_replayed_with_other_options(before: Any, after: Any)
 def test_an_option_of_the_wrong_shape_is_refused_with_the_right_one() -> None:
     """O7: as in `@activity`."""
     wrong: Any = call.with_options
-    with pytest.raises(TypeError, match="the timeout of an activity is a timedelta, not 30"):
+    with pytest.raises(TypeError, match="the timeout of an activity must be a timedelta, not 30"):
         wrong(timeout=30)
     with pytest.raises(TypeError, match=r"retry= takes a Retry, such as Retry\(max_attempts=3\), not 3"):
         wrong(retry=3)

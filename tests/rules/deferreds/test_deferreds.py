@@ -234,7 +234,7 @@ def test_a_token_needs_something_to_name() -> None:
     """Inside, an execution; outside, a key: otherwise an error that says what to do."""
     with pytest.raises(RuntimeError, match=r"elsewhere it is token_for\(workflow, payload\)"):
         approval.token()
-    with pytest.raises(ValueError, match="workflow awaits derives no idempotency key: give one"):
+    with pytest.raises(ValueError, match="workflow awaits declares no idempotency key: pass key="):
         approval.token_for(awaits)
     for slip in (approval.wait, notes.receive):
         with pytest.raises(RuntimeError, match=r"only be .* in a workflow"):

@@ -305,5 +305,5 @@ def test_a_delay_never_overflows(factor: float, failed: int) -> None:
 )
 def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     """F1, F3: where it is declared."""
-    with pytest.raises(ValueError, match=r"at least 1|must hold|is a timedelta, not"):
+    with pytest.raises(ValueError, match=r"at least 1|must hold|must be a timedelta, not"):
         Retry(**wrong)

@@ -136,5 +136,5 @@ def test_a_public_address_that_is_none_is_refused(text: str) -> None:
 def test_trust_is_said_in_a_word(text: str, trusts: bool) -> None:
     """N19: true or false; anything else is refused."""
     assert Settings.from_environment({"ENGINE_TRUST_FORWARDED": text}).trust_forwarded is trusts
-    with pytest.raises(ValueError, match="ENGINE_TRUST_FORWARDED is true, false or empty, not 'yes'"):
+    with pytest.raises(ValueError, match="ENGINE_TRUST_FORWARDED must be true, false or empty, not 'yes'"):
         Settings.from_environment({"ENGINE_TRUST_FORWARDED": "yes"})

@@ -74,8 +74,8 @@ async def test_it_waits_and_shows_what_is_pending_as_a_poll_does(runtime: Runtim
         ("keyed_order", {}, 400, "?key=order-7"),
         ("keyed_order", {"key": ""}, 400, "?key=order-7"),
         ("keyed_order", {"id": "7"}, 400, "'id' is not one of key, wait, pending"),
-        ("keyed_order", {"key": "7", "wait": "soon"}, 400, "wait is a number of seconds"),
-        ("keyed_order", {"key": "7", "pending": "yes"}, 400, "pending is false or true"),
+        ("keyed_order", {"key": "7", "wait": "soon"}, 400, "wait must be a number of seconds"),
+        ("keyed_order", {"key": "7", "pending": "yes"}, 400, "pending must be false or true"),
         ("keyed_order", {"key": "\ud800"}, 400, "half a character"),
     ],
 )

@@ -203,5 +203,5 @@ async def test_misuse_is_named_before_anything_is_asked() -> None:
 async def test_outside_of_a_workflow_the_message_names_the_client() -> None:
     with pytest.raises(RuntimeError, match="for the code of a workflow"):
         listener.handle(key="ada")
-    with pytest.raises(RuntimeError, match="for the code of that workflow"):
+    with pytest.raises(RuntimeError, match="only that code can use it"):
         await Peer(listener, "0" * 32).send(numbers, 1)

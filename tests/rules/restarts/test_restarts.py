@@ -259,7 +259,7 @@ async def restarts_with_a_finalizer() -> None:
 @workflow
 async def restarts_in_a_task() -> None:
     async def task() -> None:
-        _restart(RuntimeError, "no task of it")
+        _restart(RuntimeError, "not by one of its tasks")
 
     await asyncio.create_task(task())
 

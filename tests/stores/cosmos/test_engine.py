@@ -149,7 +149,7 @@ async def test_a_start_on_its_way_a_second_time_starts_nothing_again(
             ended = await elsewhere.drive(running.execution_id)
             assert ended.is_complete
             env.clock.advance(store.resend_window)
-            with pytest.raises(NotEnded, match="may be under way once more"):
+            with pytest.raises(NotEnded, match="may still arrive a second time"):
                 await elsewhere.client.purge(running.execution_id)
             refused.append(running.execution_id)
 
@@ -177,7 +177,7 @@ async def test_a_request_on_its_way_a_second_time_reaches_no_run_that_follows(
             elsewhere.worker = elsewhere.new_worker()
             assert (await elsewhere.drive(id)).is_complete
             env.clock.advance(store.resend_window)
-            with pytest.raises(NotEnded, match="may be under way once more"):
+            with pytest.raises(NotEnded, match="may still arrive a second time"):
                 await elsewhere.client.purge(id)
 
     async with Environment([cleans_up], store=store) as env:

@@ -117,7 +117,7 @@ class TestWithoutSessions:
         now = await store.create(execution())
         double.faults.add(Drop(after_effect=True), kind="item", operation="replace")
         lag(double, behind=1)
-        with pytest.raises(Unavailable, match="can't be read as new"):
+        with pytest.raises(Unavailable, match="can't be read in the version"):
             await store.replace(claimed(now))
 
 
