@@ -134,6 +134,7 @@ def describe(status: Status, registry: Registry | None = None) -> dict[str, Any]
         "unreadValues": status.unread_values or None,
         "heartbeats": dict(status.heartbeats) or None,
         "tags": status.tags or None,
+        "customStatus": status.custom_status,
         "createdAt": isoformat(status.created_at),
         "updatedAt": isoformat(status.updated_at),
         "completedAt": isoformat(status.completed_at) if status.completed_at else None,

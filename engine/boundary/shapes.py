@@ -204,6 +204,7 @@ class ExecutionShape(Shape):
     leftovers: list[str] | None = None
     unread_values: int | None = None
     tags: dict[str, str] | None = None
+    custom_status: Any = Field(default=None, description="What the workflow's code showed last.")
     created_at: Instant
     updated_at: Instant
     completed_at: Instant | None = None

@@ -27,6 +27,7 @@ class Status:
     error: the error with which the execution ended.
     compensation_errors: the errors of compensations and finalizers.
     leftovers: what the code left behind at its end: tasks whose failure nobody saw, steps and tasks that never ended.
+    custom_status: what the workflow's code showed last with `workflow.set_status`, as plain JSON data.
     unread_values: how many channel values had arrived by the end and were never received.
     due_at: while suspended, when the engine looks at the execution again by itself.
     heartbeats: the details that its activities noted last with `activity.heartbeat`, as plain JSON data by step.
@@ -49,6 +50,7 @@ class Status:
     leftovers: tuple[str, ...]
     unread_values: int
     tags: Mapping[str, str]
+    custom_status: Any
     created_at: datetime
     updated_at: datetime
     completed_at: datetime | None
@@ -84,6 +86,7 @@ class Status:
             leftovers=execution.leftovers,
             unread_values=execution.unread_values,
             tags=dict(execution.tags),
+            custom_status=None if execution.custom_status is None else plain_json(execution.custom_status),
             created_at=execution.created_at,
             updated_at=execution.updated_at,
             completed_at=execution.completed_at,

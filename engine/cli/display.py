@@ -82,9 +82,14 @@ def show_list(executions: Sequence[Json]) -> RenderableType:
             text(one["workflow"]),
             state(one),
             text(one["createdAt"]),
-            text(_cut(error_text(problem)) if problem else ""),
+            text(_cut(error_text(problem)) if problem else custom_status(one)),
         )
     return table if executions else text("no execution")
+
+
+def custom_status(status: Json) -> str:
+    """What the workflow's code shows of itself, on one line. Empty if it shows nothing."""
+    return _cut(str(text(status["customStatus"]))) if "customStatus" in status else ""
 
 
 def show_family(family: Json) -> RenderableType:

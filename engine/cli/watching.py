@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from engine.cli.api import Api
-from engine.cli.display import Json, show_execution, state, state_of, step_line
+from engine.cli.display import Json, custom_status, show_execution, state, state_of, step_line
 from engine.cli.options import AsJson, Key, Named, Url, id_of
 from engine.cli.output import new_console, print_json, print_shown, text
 from engine.cli.starting import raise_unless_well
@@ -98,7 +98,8 @@ def _look(api: Api, path: str) -> Look:
 def _line(status: Json, steps: list[dict[str, Any]]) -> str:
     awaited = ", ".join(f"{step['kind']} {step['step']}" for step in _open(status, steps)[:MAX_OPEN])
     ended = f"{state_of(status)}, {_ended(steps)} of {len(steps)} steps"
-    return str(text(f"{ended}, waits for {awaited}" if awaited else ended))
+    shown = custom_status(status)
+    return str(text(f"{ended}{f', shows {shown}' if shown else ''}{f', waits for {awaited}' if awaited else ''}"))
 
 
 def _picture(status: Json, steps: list[dict[str, Any]]) -> RenderableType:
@@ -109,7 +110,8 @@ def _picture(status: Json, steps: list[dict[str, Any]]) -> RenderableType:
     lines = [step_line(step) for step in awaited[:MAX_OPEN]]
     if len(awaited) > MAX_OPEN:
         lines.append(text(f"and {len(awaited) - MAX_OPEN} more"))
-    return Group(head, *lines)
+    shown = custom_status(status)
+    return Group(head, *([text(shown)] if shown else []), *lines)
 
 
 def _open(status: Json, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:

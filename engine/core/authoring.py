@@ -212,6 +212,27 @@ class _WorkflowWords:
         change is suspended with NonDeterminism."""
         _context("workflow.deprecate_patch()").deprecate_patch(patch)
 
+    def set_status(self, value: Any) -> None:
+        """Show how far the execution is: in its status, in lists, on the page and by the command line.
+
+        value: plain JSON data, a pydantic model, a dataclass or any other value that can be stored, up to 2,048 bytes
+            of JSON text as stored. None clears it. The newest one counts. It survives a `restart`.
+
+        It costs no request of its own. It is written together with what the engine writes next: at the latest when the
+        execution is suspended or ends, or, while an activity runs, with the next heartbeat. Raises EncodingError or
+        TooLarge for a value that can't be shown; then nothing changes.
+        """
+        _context("workflow.set_status()").set_status(value)
+
+    def set_tag(self, name: str, text: str) -> None:
+        """Set a tag of this execution, or change it. It is listed and filtered by as the tags of `tags=` are, and
+        survives a `restart`. It is written as a status is.
+
+        The limits of `tags=` hold: 20 tags, of 256 characters each. A tag can't be removed; its text may be empty.
+        Raises TypeError for what isn't text, ValueError for one that is too long or one too many; then nothing changes.
+        """
+        _context("workflow.set_tag()").set_tag(name, text)
+
     def execution_id(self) -> str:
         """The id of this execution."""
         return _context("workflow.execution_id()").execution_id

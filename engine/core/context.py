@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from engine.core.activity import Activity
 from engine.core.declarations import Channel, Deferred, Workflow
 from engine.core.declared_errors import ErrorClasses
+from engine.core.displayed import Displayed
 from engine.core.loop import DurableLoop, DurableTimer
 from engine.core.messages import Message, MessageKind
 from engine.core.patches import Patches
@@ -49,6 +50,7 @@ class Context:
         flags: frozenset[str],
         patches: Patches,
         raises: ErrorClasses,
+        displayed: Displayed,
     ) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
@@ -59,6 +61,7 @@ class Context:
         self.wind_up = WindUp(workflow, self.loop, flags, raises)
         self.flags = flags
         self.patches = patches
+        self.displayed = displayed
         self.received: dict[str, StepResolved] = {}
         """The events that resolved deferreds, by the deferreds' names."""
         self._ancestors = ancestors
@@ -190,6 +193,16 @@ class Context:
                     "runs have ended; then resume."
                 )
             )
+
+    def set_status(self, value: Any) -> None:
+        """Show a custom status. Raises EncodingError, TooLarge."""
+        if not self.loop.is_closed():
+            self.displayed.set_status(value)
+
+    def set_tag(self, name: str, text: str) -> None:
+        """Set a tag of the execution. Raises TypeError, ValueError."""
+        if not self.loop.is_closed():
+            self.displayed.set_tag(name, text)
 
     def restart(self, payload: Any) -> NoReturn:
         """End this run of the workflow, and begin the next one. Raises EncodingError or TooLarge before anything ends,

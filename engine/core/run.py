@@ -13,15 +13,17 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from engine.core.commands import Command
 from engine.core.context import Context
 from engine.core.declarations import Workflow
 from engine.core.declared_errors import ErrorClasses
+from engine.core.displayed import Displayed
 from engine.core.leftovers import leftovers
 from engine.core.patches import Patches
 from engine.core.step_table import answer, settle
@@ -52,6 +54,7 @@ class Run:
     history: the events that the replay will apply first.
     has_begun: whether an earlier driver has let go of this run.
     raises: exception classes that come back as themselves from children, and that this run's end records whole.
+    tags: the tags that the execution has so far.
     """
 
     def __init__(
@@ -66,12 +69,15 @@ class Run:
         history: Sequence[Event] = (),
         has_begun: bool = False,
         raises: ErrorClasses = (),
+        tags: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.workflow = workflow
         self.execution_id = execution_id
         self.patches = Patches(history, has_begun)
+        self.displayed = Displayed(tags)
+        """What the code shows of itself to people."""
         self.context = Context(
-            workflow, execution_id, started_at, ancestors, run, frozenset(flags), self.patches, raises
+            workflow, execution_id, started_at, ancestors, run, frozenset(flags), self.patches, raises, self.displayed
         )
         """The functions that the code calls."""
         self.steps = self.context.steps

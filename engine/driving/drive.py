@@ -40,7 +40,7 @@ from engine.driving.outside_task import outside_task
 from engine.driving.places import Place
 from engine.driving.quarantine import check_before_load, check_progress
 from engine.driving.resources import Resources
-from engine.driving.runs import run_of
+from engine.driving.runs import displayed_by, run_of
 from engine.driving.suspension_log import log_suspension
 from engine.driving.workflow_log import write_lines
 from engine.ground import telemetry
@@ -243,6 +243,7 @@ class Drive:
             return await self._suspend(run, delivery.cause_to_stop())
         # 4.
         await self._record()
+        self._lease.displayed = displayed_by(run)
         self._write_log()
         # 5.
         if self._now() >= self._lease.heartbeat_at:
@@ -413,7 +414,7 @@ class Drive:
         if len(read) >= MAX_DISCARD:
             # Some items are deleted before the restart itself. After that, only the history has their values.
             await self._record()
-        if not await self._lease.restart(run.next_payload, read, max(self._now(), run.now)):
+        if not await self._lease.restart(run.next_payload, read, max(self._now(), run.now), displayed_by(run)):
             return False
         self._write_log()
         return True
@@ -442,6 +443,8 @@ class Drive:
             transition = transition.also(heartbeats=heartbeats)
         if self._run is not None and self._run.has_begun:
             transition = transition.also(logged=max(self._run.turn + 1, self.execution.logged))
+            if self._is_replayed:  # a replay that broke off is behind what is shown already
+                transition = transition.also(**displayed_by(self._run))
         if not await self._lease.let_go(transition, self._unsaved, output):
             return False
         self._write_log()

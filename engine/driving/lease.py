@@ -28,7 +28,7 @@ from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import MAX_DISCARD, MAX_READS, Loaded, Store, payload_of, wait_for_replica
 from engine.store.documents import INPUT, Chunk, Heartbeat, InboxItem, Large, chunk_id, is_large, new_run_id, of_run
-from engine.store.transitions import Replacement
+from engine.store.transitions import Fields, Replacement
 from engine.values.codec import stored_size
 from engine.values.events import AttemptFailed, Begun, Event, Restarted, StepHeld, StepResolved, Takeover, effective
 
@@ -55,6 +55,8 @@ class Lease:
         self.heartbeat_at = expires_at - settings.lease + settings.heartbeat
         """When to extend the lease. The time counts from the request of the lease, not from the answer."""
         self.token = claimed.worker or ""
+        self.displayed: Fields = {}
+        """What the code shows of itself, as far as its events are recorded. Each heartbeat writes it."""
         self._store = store
         self._clock = clock
         self._settings = settings
@@ -150,13 +152,14 @@ class Lease:
             raise LeaseLost(str(error)) from None
         return True
 
-    async def restart(self, payload: str, read: Sequence[InboxItem], now: datetime) -> bool:
+    async def restart(self, payload: str, read: Sequence[InboxItem], now: datetime, displayed: Fields) -> bool:
         """Let go, so that the next driver begins a new run.
 
         payload: the payload of the new run, as JSON text.
         read: the inbox items that this run has read. They are deleted. If there are too many for one transaction, the
             caller must have recorded all events of the run before.
         now: when the new run begins, no earlier than the time that this run saw.
+        displayed: what this run's code has shown of itself. It stays.
 
         False if there was news, as in `let_go`. Raises LeaseLost, StoreError.
         """
@@ -173,7 +176,7 @@ class Lease:
             first = Chunk.of(self.execution.execution_id, self._length, [began], run_id)
             gone = [*left, INPUT] if self._has_input else left
             restart = transitions.restart(self.token, inline, run_id, self._length, len(left), now)
-            restarted = restart.also(history_length=self._length + 1).apply(self.execution)
+            restarted = restart.also(history_length=self._length + 1, **displayed).apply(self.execution)
             self.execution = await self._store.commit(restarted, first, None, gone)
         except Conflict:
             await self.refresh()
@@ -204,7 +207,8 @@ class Lease:
         settings, known = self._settings, self.execution
         for reads in range(MAX_READS):
             now, refused = self._clock.now(), self.execution.etag
-            extension = transitions.extend(self.token, now, settings.lease, settings.skew).also(at_work=self._place)
+            extension = transitions.extend(self.token, now, settings.lease, settings.skew)
+            extension = extension.also(at_work=self._place, **self.displayed)
             if heartbeats is not None:
                 extension = extension.also(heartbeats=dict(heartbeats))
             try:

@@ -9,6 +9,7 @@ from engine.core.declarations import Workflow
 from engine.core.declared_errors import ErrorClasses
 from engine.core.run import Run
 from engine.store.documents import Execution
+from engine.store.transitions import Fields
 from engine.values.events import Event
 
 
@@ -36,4 +37,11 @@ def run_of(
         history,
         bool(execution.logged),
         raises,
+        execution.tags,
     )
+
+
+def displayed_by(run: Run) -> Fields:
+    """The fields of the exec document that hold what a run's code shows of itself."""
+    status = run.displayed.status
+    return {"tags": run.displayed.tags} | ({} if status is None else {"custom_status": status})

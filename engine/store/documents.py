@@ -149,6 +149,8 @@ class Execution(Record):
     """The executions that wait for it, directly or through others, and the one that started it without waiting. It
     must not wait for any of them."""
     tags: dict[str, str] = {}
+    custom_status: JsonText | None = None
+    """What the workflow's code shows of itself, as JSON text."""
     status: Literal["running", "complete"] = "running"
     suspended: bool = False
     interrupted: bool = False

@@ -68,6 +68,14 @@ def test_list_filters_pages_and_counts(site: Site) -> None:
     assert "3 running" in site.ok("list", "workflow:asks", "--counts").out
 
 
+def test_a_custom_status_is_shown(site: Site, waiting: str) -> None:
+    """With what the command line shows of any value: its text, and no markup."""
+    shown = '{"waits with": "lamp [red]x[/red] \\u001b[31m", "large": 12345678901234567890}'
+    assert site.ok("get", waiting, "--json").json["customStatus"]["large"] == 12345678901234567890
+    for command in (("get", waiting), ("list", "workflow:waits"), ("list", 'workflow:waits tag.place:"<i>here</i>"')):
+        assert shown in site.run(*command).out
+
+
 def test_tree(site: Site, waiting: str) -> None:
     family = site.ok("tree", waiting, "--json").json
     (child,) = family["root"]["children"]
@@ -115,7 +123,7 @@ def test_values_come_in_and_watch_sees_the_end(site: Site) -> None:
     lines = [json.loads(line) for line in site.ok("watch", id, "--json").out.splitlines()]
     assert lines[-1]["result"] == "Ada 1 low None"
     shown = site.ok("watch", id).out.splitlines()
-    assert shown[0] == "completed, 5 of 5 steps"
+    assert shown[0] == 'completed, 5 of 5 steps, shows {"waits with": "lamp", "large": 12345678901234567890}'
     other = site.run("resolve", id, "page.decision", '{"approved": false, "by": "Bob"}')
     assert other.code == 1
     assert "was already resolved with another value. It was {" in other.err

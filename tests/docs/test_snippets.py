@@ -52,6 +52,8 @@ SHOWN = {
     "time_limit=": "a time limit",
     "retention=": "retention",
     "tags=": "tags",
+    "workflow.set_status(": "a custom status",
+    "workflow.set_tag(": "a tag that is set while it runs",
     "max_parallel=": "a limit of parallel activities",
     "assert check(": "the determinism guard",
     "workflow.logger": "the log",

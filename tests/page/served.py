@@ -63,6 +63,8 @@ async def part(text: str) -> str:
 @workflow(tags={"team": "travel", "mark": "<b>bold</b>"})
 async def waits(text: str) -> str:
     """Waits for one of each."""
+    workflow.set_status({"waits with": text, "large": 12345678901234567890})
+    workflow.set_tag("place", "<i>here</i>")
     await double(1)
     async with asyncio.timeout(86_400):
         decided, *_ = await asyncio.gather(  # LINE decision

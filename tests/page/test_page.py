@@ -88,6 +88,20 @@ def test_the_first_thing_is_what_it_waits_for(open_page: OpenPage, site: Site) -
     expect(waiting).to_contain_text("ConnectionError: no answer from printer")
 
 
+def test_what_the_code_shows_of_itself_is_shown(open_page: OpenPage, site: Site) -> None:
+    id = site.start("waits", "a pear")
+    reach(site, id, is_waiting)
+    page = open_page(f"#/executions/{id}")
+    shown = page.get_by_role("region", name="Custom status")
+    expect(shown).to_contain_text('"waits with": "a pear"')
+    expect(shown).to_contain_text("12345678901234567890")
+    page.get_by_role("link", name="place=<i>here</i>").click()
+    first = page.get_by_role("list", name="Executions").get_by_role("listitem").first
+    expect(first).to_contain_text('"waits with": "a pear"')
+    expect(first).to_contain_text("place=<i>here</i>")
+    check(page, "custom status in the list")
+
+
 def test_home_groups_what_needs_a_person_by_its_cause(open_page: OpenPage, site: Site) -> None:
     ids = [site.start("stuck", n) for n in "ab"]
     for id in ids:

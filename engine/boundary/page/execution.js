@@ -70,6 +70,7 @@ export function Execution({ id }) {
     </header>
     <${Notice} problem=${problem} />
     <${Now} execution=${execution} details=${details} onGive=${setGiving} onAsk=${setAsking} />
+    ${execution.customStatus !== undefined && html`<${Section} title="Custom status"><${Value} value=${execution.customStatus} label="Custom status" /><//>`}
     ${details.problem && html`<p class="notice">The history couldn't be replayed to its end: ${details.problem}</p>`}
     ${details.failed && html`<${Notice} problem=${details.failed} />`}
     <${Section} title="Timeline">${details.steps

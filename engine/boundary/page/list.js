@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "./preact-htm.js";
 import { get, usePoll } from "./api.js";
 import { ACTIONS, Many } from "./actions.js";
-import { Notice, Rows, State, Time, span, useNarrow } from "./ui.js";
+import { Notice, Rows, State, Time, plain, span, useNarrow } from "./ui.js";
 
 const PAGE = 200;
 const CHIPS = [
@@ -17,6 +17,7 @@ const CHIP_TERMS = CHIPS.map(([, term]) => term);
 const COLUMNS = [
   ["version", "Version"],
   ["tags", "Tags"],
+  ["shown", "Custom status"],
   ["created", "Created"],
   ["took", "Took"],
   ["error", "Error or cause"],
@@ -33,6 +34,12 @@ function without(q) {
 function why(one) {
   const error = one.error || one.cause;
   return error ? `${error.type}: ${error.message}` : one.leftAlone || "";
+}
+
+// A custom status on one line.
+function brief(value) {
+  const text = typeof value === "string" ? value : plain(value).replace(/\s*\n\s*/g, " ");
+  return text.length > 120 ? `${text.slice(0, 119)}…` : text;
 }
 
 function kept() {
@@ -135,6 +142,7 @@ export function List({ q }) {
         <span class="is"><${State} of=${one} /></span>
         ${has("version") && html`<span class="cell version">v${one.version}</span>`}
         ${has("tags") && html`<span class="cell tags">${Object.entries(one.tags || {}).map(([name, value]) => html`<span class="tag">${name}=${value}</span>`)}</span>`}
+        ${has("shown") && html`<span class="cell shown">${one.customStatus === undefined ? "" : brief(one.customStatus)}</span>`}
         ${has("created") && html`<span class="cell created"><${Time} at=${one.createdAt} /></span>`}
         ${has("took") && html`<span class="cell took">${one.completedAt ? span((new Date(one.completedAt) - new Date(one.createdAt)) / 1000) : ""}</span>`}
         ${has("error") && html`<span class="cell error">${why(one)}</span>`}

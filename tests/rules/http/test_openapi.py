@@ -96,7 +96,7 @@ def test_every_field_of_an_execution_is_described(described: dict[str, Any]) -> 
     at, error = datetime(2026, 1, 2, tzinfo=UTC), ErrorRecord(type="Unlucky", message="13")
     status = Status(
         *("id", "sells", "1", "complete", "completed", True, True, "reason", "who", error, "{}", error, (error,)),
-        *(("a task",), 1, {"a": "b"}, at, at, at, at, "lacks it"),
+        *(("a task",), 1, {"a": "b"}, {"done": 1}, at, at, at, at, "lacks it"),
     )
     assert set(describe(status)) <= set(described["components"]["schemas"]["ExecutionShape"]["properties"])
 

@@ -128,8 +128,8 @@ def _interrupt_forgotten() -> AbstractContextManager[Any]:
 
 
 def _restart_deletes_nothing() -> AbstractContextManager[Any]:
-    async def restart(self: Lease, payload: str, read: Any, now: datetime) -> bool:
-        return await _restart(self, payload, [], now)
+    async def restart(self: Lease, payload: str, read: Any, now: datetime, displayed: Any) -> bool:
+        return await _restart(self, payload, [], now, displayed)
 
     return mock.patch.object(Lease, "restart", restart)
 

@@ -111,7 +111,10 @@ async def slow(label: str, delay: float) -> str:
 
 def saw(kind: str, label: str, seen: Any = None) -> None:
     """The workflow's code reports what it sees."""
-    current_context().observed.append([kind, label, seen])
+    observed = current_context().observed
+    observed.append([kind, label, seen])
+    workflow.set_status({"seen": len(observed)})
+    workflow.set_tag("seen", str(len(observed)))
 
 
 def _basis() -> str:

@@ -225,6 +225,9 @@ def check_end(execution: Execution, loaded: Loaded) -> None:
     if found != (execution.outcome, result):
         recorded = (execution.outcome, result)
         raise Violation(f"execution {execution.execution_id[:4]} replays to {found}, not to {recorded}")
+    shown = run.displayed.status
+    if shown is not None and (shown, run.displayed.tags["seen"]) != (execution.custom_status, execution.tags["seen"]):
+        raise Violation(f"execution {execution.execution_id[:4]} shows {execution.custom_status}, not {shown}")
 
 
 def check_runs(identity: Identity, known: Known) -> None:
