@@ -20,7 +20,7 @@ from engine.store import transitions
 from engine.store.base import Store
 from engine.store.documents import Chunk, Execution, of_run
 from engine.values.error_records import ErrorRecord
-from engine.values.events import Event, Reopened, StepResolved, effective
+from engine.values.events import Event, Reopened, Restarted, StepResolved, effective
 
 
 async def reopen(store: Store, clock: Clock, execution: Execution) -> Execution:
@@ -62,8 +62,10 @@ def _check(execution: Execution) -> None:
 
 
 def _kept(events: Sequence[Event], execution: Execution) -> int:
-    """How many events count: those before the end of the code, or before the end of the activities that failed it."""
-    own = execution.ended_at or 0
+    """How many events count: those before the end of the code, or before the end of the activities that failed it. The
+    event that began the run always counts: it has the payload."""
+    began = 1 if events and isinstance(events[0], Restarted) else 0
+    own = max(execution.ended_at or 0, began)
     if execution.outcome == "interrupted" or execution.error is None:
         return own
     failures = {

@@ -9,7 +9,18 @@ from typing import Any, ClassVar
 
 import pytest
 
-from engine import Deferred, Failure, NotReopened, Runtime, Settings, UnknownExecution, activity, compensate, workflow
+from engine import (
+    Deferred,
+    Failure,
+    NotReopened,
+    Runtime,
+    Settings,
+    UnknownExecution,
+    activity,
+    compensate,
+    restart,
+    workflow,
+)
 from engine.boundary import http
 from engine.boundary.answers import Request
 from engine.store.sqlite.store import SqliteStore
@@ -72,6 +83,15 @@ async def reopening_undoes(what: str) -> str:
     return await buy(what)
 
 
+@workflow
+async def reopening_restarts(what: str) -> str:
+    if what == "first":
+        restart("next " + "x" * 300_000)
+    if not Shop.code_is_right:
+        raise KeyError("price")
+    return what[:4]
+
+
 @workflow(suspend_on_failure=True)
 async def reopening_held(what: str) -> str:
     compensate(put_back, await reserve(what))
@@ -119,6 +139,18 @@ async def _failed(env: Environment, workflow: Any = reopening_order, what: str =
     await env.settle()
     assert (await env.status(id)).is_complete
     return id
+
+
+@pytest.mark.usefixtures("every_store")
+async def test_a_run_that_failed_before_its_first_step_keeps_its_payload() -> None:
+    """A large payload of a restart lies in the event that began the run. That event counts after the retry too."""
+    async with Environment([reopening_restarts]) as env:
+        Shop.code_is_right = False
+        failed = await env.run(reopening_restarts, "first")
+        assert failed.outcome == "failed"
+        Shop.code_is_right = True
+        await env.client.retry(failed.execution_id)
+        assert (await env.finish(failed.execution_id)).value() == "next"
 
 
 async def test_a_step_that_failed_runs_again_and_those_before_it_do_not() -> None:
