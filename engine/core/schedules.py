@@ -5,7 +5,8 @@ occurrence. The keeper waits for that time, starts the execution of the occurren
 
 Rules:
 1. Each occurrence starts once: its child is a durable step, and the next occurrence is the payload of the next run.
-2. A change of the plan takes effect between two occurrences, at once if the schedule waits for a time.
+2. A change of the plan takes effect between two occurrences, at once if the schedule waits for a time. It is received
+   while an occurrence runs too: a schedule that is always late never waits for a time.
 3. The execution of an occurrence lives on when the schedule ends. Its failure leaves the schedule as it is.
 """
 
@@ -74,12 +75,24 @@ def _keeper(target: Workflow[Any, Any], payload: MakePayload | None) -> Workflow
     async def keep(plan: Plan) -> None:
         if plan.due is None:
             restart(plan.after(workflow.now()))
-        change = await plan_changes.receive() if plan.paused else await _change_before(plan.due)
-        if change is not None:
-            restart(change.of(plan).after(workflow.now()))
-        if workflow.now() - plan.due <= plan.catch_up:
-            await occur(plan, plan.due)
-        restart(plan.after(_resumes_after(plan, plan.due)))
+        changing = asyncio.ensure_future(plan_changes.receive())
+        try:
+            resumes_after = await run_until_next(plan, plan.due, changing)
+        finally:
+            changing.cancel()
+        changed = changing.result().of(plan) if changing.done() else plan
+        restart(changed.after(resumes_after))
+
+    async def run_until_next(plan: Plan, due: datetime, changing: asyncio.Future[PlanChange]) -> datetime:
+        """Wait for `due` and start its execution, or return at a change. Later occurrences count from the time that
+        this returns."""
+        time_left = None if plan.paused else max(0.0, (due - workflow.now()).total_seconds())
+        await asyncio.wait({changing}, timeout=time_left)
+        if changing.done():
+            return workflow.now()
+        if workflow.now() - due <= plan.catch_up:
+            await occur(plan, due)
+        return max(due, workflow.now() if plan.overlap == "skip" else workflow.now() - plan.catch_up)
 
     async def occur(plan: Plan, due: datetime) -> None:
         try:
@@ -89,16 +102,3 @@ def _keeper(target: Workflow[Any, Any], payload: MakePayload | None) -> Workflow
             workflow.logger.warning("schedule of %s: the execution for %s failed: %s", target.name, due, error)
 
     return keep
-
-
-def _resumes_after(plan: Plan, due: datetime) -> datetime:
-    """The time after which occurrences count. Those between `due` and now count unless the plan skips them."""
-    now = workflow.now()
-    return max(due, now if plan.overlap == "skip" else now - plan.catch_up)
-
-
-async def _change_before(due: datetime) -> PlanChange | None:
-    try:
-        return await asyncio.wait_for(plan_changes.receive(), max(0.0, (due - workflow.now()).total_seconds()))
-    except TimeoutError:
-        return None

@@ -183,8 +183,22 @@ async def test_a_schedule_is_paused_changed_and_ended_while_it_runs() -> None:
         await handle.interrupt()
         await pass_time(env, datetime(2026, 1, 1, 9, 0, tzinfo=UTC))
         [same] = await env.start_schedules()
-        assert (await same.status()).outcome == "interrupted"
+        status = await same.status()
+        assert (status.outcome, status.leftovers) == ("interrupted", ())
         assert await payloads(env, "hourly") == ['"05"']
+
+
+async def test_a_schedule_that_is_always_late_is_paused() -> None:
+    """Each execution takes longer than the time to the next occurrence, so the schedule never waits for a time."""
+    async with Environment([hourly("queue", catch_up=timedelta(days=1))]) as env:
+        [handle] = await env.start_schedules()
+        await pass_time(env, datetime(2026, 1, 1, 5, 30, tzinfo=UTC))
+        await open_gates(env)
+        assert await payloads(env, "hourly") == ['"01"', '"02"']
+        await handle.send(plan_changes, PlanChange(paused=True))
+        await open_gates(env)
+        await pass_time(env, datetime(2026, 1, 1, 6, 30, tzinfo=UTC))
+        assert await payloads(env, "hourly") == ['"01"', '"02"']
 
 
 async def test_a_deployment_brings_the_plan_up_to_date_and_keeps_the_pause() -> None:
