@@ -136,7 +136,7 @@ async def test_an_order_from_start_to_end_over_cosmos(cosmos_host: WorkerHost) -
     ended = (await cosmos_host.http("GET", place)).body
     assert (ended["outcome"], ended["result"]["approved_by"]) == ("completed", "Grace")
     too_early = await cosmos_host.http("DELETE", place)
-    assert (too_early.status, "once more" in too_early.body["detail"]) == (409, True)
+    assert (too_early.status, "arrive a second time" in too_early.body["detail"]) == (409, True)
 
 
 remarks = Channel("worker.remarks", str)
