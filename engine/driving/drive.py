@@ -20,7 +20,7 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -34,9 +34,9 @@ from engine.driving.children import Children
 from engine.driving.claim import Claim
 from engine.driving.delivery import Delivery
 from engine.driving.end_log import log_end
-from engine.driving.lease import EVENTS_AT_A_TIME, Lease, LeaseLost
+from engine.driving.intake import Intake
+from engine.driving.lease import Lease, LeaseLost
 from engine.driving.log_fields import fields_of, known_key
-from engine.driving.outside_task import outside_task
 from engine.driving.places import Place
 from engine.driving.quarantine import check_before_load, check_progress
 from engine.driving.resources import Resources
@@ -47,7 +47,6 @@ from engine.ground import telemetry
 from engine.ground.errors import (
     CodeFailed,
     Fault,
-    HistoryFull,
     LaterEngine,
     Quarantined,
     StoreError,
@@ -59,7 +58,7 @@ from engine.store.base import MAX_DISCARD
 from engine.store.documents import OUTPUT, Execution, Heartbeat, InboxItem, Large, is_large
 from engine.store.transitions import Replacement
 from engine.values.error_records import ErrorRecord, record
-from engine.values.events import Event, Takeover
+from engine.values.events import Event
 from engine.values.outcome import Outcome
 
 _log = logging.getLogger("engine")
@@ -84,12 +83,8 @@ class Drive:
         self._lease = Lease(resources.store, resources.clock, resources.settings, claim)
         self._is_fresh = claim.is_fresh
         self._logged = claimed.logged
-        self._run: Run | None = None
-        self._at_work: AtWork | None = None
-        """Stores where the code is at work, if this is the last driver before a quarantine."""
-        self._is_replayed = False
-        """Whether the run has come to the end of its history."""
-        self._unsaved: list[Event] = []
+        self._intake: Intake | None = None
+        """What the code takes in. None as long as its history isn't loaded."""
         self._changed = asyncio.Event()
         self.newest_seen = claimed
         """The newest version of the exec document that this drive was notified of."""
@@ -137,8 +132,8 @@ class Drive:
             _log.exception("execution %s: the driver failed, its lease will expire", id, extra=fields_of(one))
         finally:
             self._cancel()
-            if self._run is not None:
-                self._run.close()
+            if self._intake is not None:
+                self._intake.run.close()
 
     async def _uncount_claim(self) -> None:
         with contextlib.suppress(StoreError, LeaseLost):  # the store can't be reached for longer
@@ -171,44 +166,31 @@ class Drive:
 
     async def _drive(self) -> None:
         try:
-            run = await self._begin()
-            delivery = Delivery(self._resources, run, self._lease, self._activities, self._children)
-            while not await self._step(run, delivery):
+            intake = await self._begin()
+            delivery = Delivery(self._resources, intake.run, self._lease, self._activities, self._children)
+            while not await self._step(intake, delivery):
                 pass
         except Fault as fault:
             while not await self._suspend_because(fault):
                 pass
 
-    async def _begin(self) -> Run:
+    async def _begin(self) -> Intake:
         """Run the workflow's code to the point where its history ends."""
         payload, history = self.execution.payload or "null", list[Event]()
-        limit = self._resources.settings.max_claims
-        check_before_load(self.execution, limit)
+        settings = self._resources.settings
+        check_before_load(self.execution, settings.max_claims)
         if not self._is_fresh:
             payload, history = await self._lease.load()
-        check_progress(self.execution, limit, history)
+        check_progress(self.execution, settings.max_claims, history)
         one = self.execution
         self._activities.key = known_key(self._workflow, one.execution_id, payload)
-        run = self._run = run_of(self._workflow, one, payload, history, self._resources.registry.raises)
-        if one.claims >= limit:
-            self._at_work = AtWork(self._lease, run)
-            await self._at_work.before_the_beginning()
-        await outside_task(lambda: self._noting_patches(run, run.begin))
-        await self._replay(run, history)
-        self._is_replayed = True
-        return run
+        run = run_of(self._workflow, one, payload, history, self._resources.registry.raises)
+        at_work = AtWork(self._lease, run) if one.claims >= settings.max_claims else None
+        self._intake = Intake(run, self._lease, settings, self._keep_the_lease, at_work)
+        await self._intake.replay(history)
+        return self._intake
 
-    async def _replay(self, run: Run, history: list[Event]) -> None:
-        ends = [number for number, event in enumerate(history) if not isinstance(event, Takeover)]
-        first = ends[-1] if self._at_work is not None and ends else len(history)
-        for start in range(0, first, EVENTS_AT_A_TIME):
-            await outside_task(lambda start=start: _apply(run, history[start : min(start + EVENTS_AT_A_TIME, first)]))  # type: ignore[misc]
-            await self._keep_the_lease()
-        if self._at_work is not None and ends:
-            await self._at_work.before(history[first])
-            await outside_task(lambda: _apply(run, history[first:]))
-
-    async def _step(self, run: Run, delivery: Delivery) -> bool:
+    async def _step(self, intake: Intake, delivery: Delivery) -> bool:
         """One round: deliver new events, record them, and start what follows from them. True once the drive has let go.
 
         Write-ahead depends on this order:
@@ -220,11 +202,12 @@ class Drive:
         6. Now the effects start: children that were given up are interrupted, other children are begun, and activities
            start.
         """
+        run = intake.run
         # 1.
         if self._lease.is_behind:
             await self._lease.refresh()
         await self._keep_the_lease()
-        await self._deliver(run, delivery)
+        await intake.take_in(delivery)
         if run.held is not None:
             raise CodeFailed(run.held)
         # 2.
@@ -235,14 +218,14 @@ class Drive:
         if run.outcome is not None:
             self._drop_children(run)
             if not self._children.are_crossing:
-                return await self._end(run, run.outcome)
+                return await self._end(intake, run.outcome)
         if self._stopping is Stopping.NOW:
             self._cancel()
             return await self._let_go(transitions.release(self._lease.token, self._now()))
         if self._is_at_rest(run, delivery):
             return await self._suspend(run, delivery.cause_to_stop())
         # 4.
-        await self._record()
+        await intake.record()
         self._lease.displayed = displayed_by(run)
         self._write_log()
         # 5.
@@ -255,71 +238,11 @@ class Drive:
             if not self._activities.are_running and not self._children.are_crossing:
                 return await self._let_go(transitions.release(self._lease.token, self._now()))
         elif run.outcome is None:
-            if self._at_work is not None:
-                await self._at_work.before_starting()
+            await intake.before_starting()
             self._children.begin(run.steps.children)
             self._activities.start(run.steps.activities)
         await self._wait(run)
         return False
-
-    # -- taking in --
-
-    async def _deliver(self, run: Run, delivery: Delivery) -> None:
-        """Deliver all new events to the code, some at a time. In between, other executions run and heartbeats go
-        out."""
-        while self._at_work is not None and (event := await outside_task(delivery.next_event)) is not None:
-            await self._at_work.before(event)
-            await outside_task(lambda event=event: self._take_in(run, event))  # type: ignore[misc]
-        while await outside_task(lambda: self._deliver_some(run, delivery)):
-            await self._keep_the_lease()
-
-    def _deliver_some(self, run: Run, delivery: Delivery) -> bool:
-        for _ in range(EVENTS_AT_A_TIME):
-            event = delivery.next_event()
-            if event is None:
-                return False
-            self._take_in(run, event)
-        return True
-
-    def _take_in(self, run: Run, event: Event) -> None:
-        self._check_length(run)
-        self._unsaved.append(event)  # before `apply`: the event is recorded even if the code can't go on
-        self._noting_patches(run, lambda: run.apply(event))
-
-    def _noting_patches(self, run: Run, turn: Callable[[], None]) -> None:
-        """Run one turn of the code. Record the turn's patches with its event, even if the code can't go on."""
-        try:
-            turn()
-        finally:
-            self._unsaved += run.take_patches()
-
-    def _check_length(self, run: Run) -> None:
-        """Log that a history grows long, and raise HistoryFull for a full one. An interrupted execution may still clean
-        up."""
-        settings = self._resources.settings
-        if run.turn == settings.warn_at_events:
-            _log.warning(
-                "execution %s of workflow %s has recorded %d events: each wake-up replays them. Let it call restart()",
-                self.execution.execution_id,
-                self.execution.workflow,
-                run.turn,
-                extra=fields_of(self.execution),
-            )
-        if run.turn >= settings.max_events and not self.execution.interrupted:
-            raise HistoryFull(
-                f"the run has recorded {run.turn} events, as many as ENGINE_MAX_EVENTS allows. Let the workflow call "
-                "restart(), which begins a new history. To let this run end, raise the setting and resume it."
-            )
-
-    async def _record(self) -> None:
-        if self._unsaved:
-            await self._lease.append(self._unsaved)
-            self._unsaved.clear()
-            self._at_work = None
-
-    async def _keep_the_lease(self) -> None:
-        if self._now() >= self._lease.heartbeat_at:
-            await self._lease.extend(self._heartbeats())
 
     # -- activities and children --
 
@@ -359,6 +282,10 @@ class Drive:
         self._children.cancel()
 
     # -- waiting --
+
+    async def _keep_the_lease(self) -> None:
+        if self._now() >= self._lease.heartbeat_at:
+            await self._lease.extend(self._heartbeats())
 
     def _is_at_rest(self, run: Run, delivery: Delivery) -> bool:
         if self._changed.is_set():  # something arrived since the last delivery, perhaps only in memory
@@ -407,13 +334,14 @@ class Drive:
     def _suspension(self, due_at: datetime | None, cause: ErrorRecord | None = None, claims: int = 0) -> Replacement:
         return transitions.suspend(self._lease.token, due_at, self._now(), cause, claims)
 
-    async def _end(self, run: Run, outcome: Outcome) -> bool:
+    async def _end(self, intake: Intake, outcome: Outcome) -> bool:
+        run = intake.run
         if run.next_payload is None:
             return await self._complete(run, outcome)
         read = self._lease.inbox.read_by(run.taken, run.received)
         if len(read) >= MAX_DISCARD:
             # Some items are deleted before the restart itself. After that, only the history has their values.
-            await self._record()
+            await intake.record()
         if not await self._lease.restart(run.next_payload, read, max(self._now(), run.now), displayed_by(run)):
             return False
         self._write_log()
@@ -438,26 +366,27 @@ class Drive:
 
     async def _let_go(self, transition: Replacement, output: Large | None = None) -> bool:
         """End the drive by this transition. False if there was news: then the drive goes on."""
-        heartbeats = self._heartbeats()
+        intake, heartbeats = self._intake, self._heartbeats()
         if heartbeats is not None and "heartbeats" not in transition.set:  # the end of a run deletes them
             transition = transition.also(heartbeats=heartbeats)
-        if self._run is not None and self._run.has_begun:
-            transition = transition.also(logged=max(self._run.turn + 1, self.execution.logged))
-            if self._is_replayed:  # a replay that broke off is behind what is shown already
-                transition = transition.also(**displayed_by(self._run))
-        if not await self._lease.let_go(transition, self._unsaved, output):
+        if intake is not None and intake.run.has_begun:
+            transition = transition.also(logged=max(intake.run.turn + 1, self.execution.logged))
+            if intake.is_replayed:  # a replay that broke off is behind what is shown already
+                transition = transition.also(**displayed_by(intake.run))
+        if not await self._lease.let_go(transition, intake.unrecorded if intake is not None else [], output):
             return False
         self._write_log()
         return True
 
     def _heartbeats(self) -> dict[str, Heartbeat] | None:
         """The last heartbeats of the activities that the code waits for. None as long as that isn't known."""
-        return self._activities.heartbeats(self._run.steps.activities) if self._run and self._is_replayed else None
+        intake = self._intake
+        return self._activities.heartbeats(intake.run.steps.activities) if intake and intake.is_replayed else None
 
     def _write_log(self) -> None:
         """Write the log lines that no driver has written before. The events of their turns are recorded."""
-        if self._run is not None:
-            lines = [line for line in self._run.take_log() if line.turn >= self._logged]
+        if self._intake is not None:
+            lines = [line for line in self._intake.run.take_log() if line.turn >= self._logged]
             write_lines(lines, self.execution, self._activities.key)
 
     def _now(self) -> datetime:
@@ -465,8 +394,3 @@ class Drive:
 
     def _seconds_until(self, moment: datetime) -> float:
         return max(0.0, (moment - self._now()).total_seconds())
-
-
-def _apply(run: Run, events: Sequence[Event]) -> None:
-    for event in events:
-        run.apply(event)

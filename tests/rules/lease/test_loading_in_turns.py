@@ -93,7 +93,7 @@ async def test_many_values_are_delivered_and_a_long_history_is_replayed_in_turns
         applied.append(run.turn)
         apply(run, event)
 
-    monkeypatch.setattr("engine.driving.drive.EVENTS_AT_A_TIME", AT_A_TIME)
+    monkeypatch.setattr("engine.driving.intake.EVENTS_AT_A_TIME", AT_A_TIME)
     monkeypatch.setattr(Run, "apply", counted)
     async with Environment([adds]) as env:
         handle = await env.start(adds)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from engine import workflow
-from engine.driving.drive import Drive
+from engine.driving.delivery import Delivery
+from engine.driving.intake import Intake
 from engine.testing import Call, Environment
 
 
@@ -25,12 +25,12 @@ async def starts_two() -> int:
 async def test_a_child_begun_after_the_last_delivery_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second child's creation returns just after the first one was delivered."""
     delivered = asyncio.Event()
-    deliver = Drive._deliver_some
+    deliver = Intake._take_some
 
-    def and_release(self: Drive, run: Any, delivery: Any) -> bool:
-        before = len(self._unsaved)
-        goes_on = deliver(self, run, delivery)
-        if len(self._unsaved) > before:
+    def and_release(self: Intake, delivery: Delivery) -> bool:
+        before = len(self.unrecorded)
+        goes_on = deliver(self, delivery)
+        if len(self.unrecorded) > before:
             delivered.set()
         return goes_on
 
@@ -38,7 +38,7 @@ async def test_a_child_begun_after_the_last_delivery_is_not_forgotten(monkeypatc
         if call.method == "create" and call.of_method == 2:
             await delivered.wait()
 
-    monkeypatch.setattr(Drive, "_deliver_some", and_release)
+    monkeypatch.setattr(Intake, "_take_some", and_release)
     async with Environment([child, starts_two]) as env:
         env.store.after = hold_the_second
         assert (await env.run(starts_two)).value() == 2

@@ -83,7 +83,7 @@ GUARDS = {
     "reread": Guard("after a conflict the inbox is read again", "Lease.refresh", "after", 7, VALUE_LEFT),
     "exec-first": Guard("exec first, then inbox", "Lease.refresh", "two", 9, VALUE_LEFT),
     "late-interrupt": Guard(
-        "an interrupt counts until the outcome is written", "Drive._next_event", "two", 12, IGNORED
+        "an interrupt counts until the outcome is written", "Delivery.next_event", "two", 12, IGNORED
     ),
     "keep-interrupt": Guard(
         "no change of the exec document takes an interrupt back", "transitions.claim", "steps", 4, TAKEN_BACK

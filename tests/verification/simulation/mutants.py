@@ -196,7 +196,7 @@ def _no_clock_before_activities() -> AbstractContextManager[Any]:
 def _activities_before_the_write() -> AbstractContextManager[Any]:
     def is_at_rest(self: Drive, run: Run, delivery: Delivery) -> bool:  # the last call before the write
         at_rest = _is_at_rest(self, run, delivery)
-        if self._unsaved and not at_rest:
+        if self._intake is not None and self._intake.unrecorded and not at_rest:
             self._activities.start(run.steps.activities)
         return at_rest
 
