@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from engine.ground.errors import ExecutionStopped
 from engine.store.documents import Execution
-from engine.values.error_records import ErrorRecord, rebuild
+from engine.values.error_records import ErrorClasses, ErrorRecord, rebuild
 from engine.values.outcome import OutcomeKind
 from engine.values.unseen import plain_json
 
@@ -57,7 +57,7 @@ class Status:
     due_at: datetime | None
     left_alone: str | None
     heartbeats: Mapping[str, Any] = field(default_factory=dict)
-    _raises: tuple[type[BaseException], ...] = field(default=(), repr=False, compare=False)
+    _raises: ErrorClasses = field(default=(), repr=False, compare=False)
 
     @classmethod
     def of(
@@ -65,7 +65,7 @@ class Status:
         execution: Execution,
         result: str | None,
         left_alone: str | None,
-        raises: tuple[type[BaseException], ...],
+        raises: ErrorClasses,
     ) -> Status:
         """The status of a stored execution. `result`: its whole result. `raises`: the exception classes that `value`
         raises as themselves."""

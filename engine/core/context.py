@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 
 from engine.core.activity import Activity
 from engine.core.declarations import Channel, Deferred, Workflow
-from engine.core.declared_errors import ErrorClasses
 from engine.core.displayed import Displayed
 from engine.core.loop import DurableLoop, DurableTimer
 from engine.core.messages import Message, MessageKind
@@ -31,6 +30,7 @@ from engine.ground.clock import FAR_FUTURE, from_seconds
 from engine.ground.errors import NonDeterminism, NotDurable
 from engine.ground.names import execution_id
 from engine.values.codec import digest
+from engine.values.error_records import ErrorClasses
 from engine.values.events import StepResolved
 from engine.values.logic_flags import LogicFlag
 from engine.values.outcome import Outcome

@@ -7,8 +7,7 @@ from typing import Any
 
 from engine.core.activity import Activity
 from engine.core.messages import REFUSALS
-
-ErrorClasses = tuple[type[BaseException], ...]
+from engine.values.error_records import ErrorClasses
 
 
 def declared_errors(activities: Iterable[Activity[Any, Any]]) -> ErrorClasses:

@@ -17,12 +17,13 @@ from typing import Any, TypeVar
 
 from engine.core.activity import Activity
 from engine.core.declarations import Channel, Deferred, Schedule, Workflow
-from engine.core.declared_errors import ErrorClasses, declared_errors
+from engine.core.declared_errors import declared_errors
 from engine.core.discovery import Found, reach
 from engine.core.inline_step import InlineActivity, texts_beside_steps
 from engine.core.schedules import plan_changes
 from engine.core.source_places import class_place
 from engine.ground.errors import NotDurable
+from engine.values.error_records import ErrorClasses
 from engine.values.failures import Failure, check_fields
 from engine.values.same_type import is_same_type, shown_type
 

@@ -22,7 +22,6 @@ from typing import Any
 from engine.core.commands import Command
 from engine.core.context import Context
 from engine.core.declarations import Workflow
-from engine.core.declared_errors import ErrorClasses
 from engine.core.displayed import Displayed
 from engine.core.leftovers import leftovers
 from engine.core.patches import Patches
@@ -38,6 +37,7 @@ from engine.core.steps import (
 )
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import NonDeterminism, UnknownLogic
+from engine.values.error_records import ErrorClasses
 from engine.values.events import AttemptFailed, Begun, Event, Interrupted, Patched, StepHeld, StepKind, StepResolved
 from engine.values.logic_flags import LogicFlag, unknown
 from engine.values.outcome import Outcome

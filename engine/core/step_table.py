@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 from engine.core.commands import Command, DropActivity, DropChild, StartActivity, StartChild
 from engine.core.loop import DurableFuture
 from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, Step, TimerStep
-from engine.values.error_records import rebuild
+from engine.values.error_records import ErrorClasses, rebuild
 from engine.values.events import StepKind, StepResolved
 
 Answer = tuple[Any, BaseException | None]
@@ -131,7 +131,7 @@ class StepTable:
         return step.abandon or step.execution_id in self._outliving
 
 
-def answer(event: StepResolved, decode: Callable[[str], Any], raises: tuple[type[BaseException], ...] = ()) -> Answer:
+def answer(event: StepResolved, decode: Callable[[str], Any], raises: ErrorClasses = ()) -> Answer:
     """The decoded result of an event. Raises DecodingError."""
     if event.error is not None:
         return None, rebuild(event.error, raises)

@@ -20,10 +20,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from engine.core.declarations import Workflow
-from engine.core.declared_errors import ErrorClasses
 from engine.core.loop import DurableLoop
 from engine.ground.errors import ActivityError, EncodingError, TooLarge
-from engine.values.error_records import ErrorRecord, fitting, record
+from engine.values.error_records import ErrorClasses, ErrorRecord, fitting, record
 from engine.values.failures import Failure
 from engine.values.logic_flags import LogicFlag
 from engine.values.outcome import Outcome, OutcomeKind

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.core.declarations import Workflow
-from engine.core.declared_errors import ErrorClasses
 from engine.core.run import Run
 from engine.store.documents import Execution
 from engine.store.transitions import Fields
+from engine.values.error_records import ErrorClasses
 from engine.values.events import Event
 
 

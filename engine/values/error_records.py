@@ -44,7 +44,7 @@ MAX_BRIEF = 100
 """The most characters of the message in a brief record, and the most brief records in a list."""
 
 T = TypeVar("T")
-Classes = tuple[type[BaseException], ...]
+ErrorClasses = tuple[type[BaseException], ...]
 
 
 class ErrorRecord(BaseModel):
@@ -83,7 +83,7 @@ def record(error: BaseException, raises: Iterable[type[BaseException]] = ()) -> 
 class _Recorder:
     """Records one tree of exceptions, within the limits of bytes and number."""
 
-    def __init__(self, raises: Classes) -> None:
+    def __init__(self, raises: ErrorClasses) -> None:
         self._raises = raises
         self._room = MAX_RECORDS
         self._left = MAX_ERRORS
@@ -122,7 +122,7 @@ def fitting(errors: Iterable[ErrorRecord]) -> tuple[ErrorRecord, ...]:
     return tuple(kept)
 
 
-def _record_one(error: BaseException, raises: Classes) -> ErrorRecord:
+def _record_one(error: BaseException, raises: ErrorClasses) -> ErrorRecord:
     if type(error) is ActivityError:  # the workflow passed it on: keep the activity's own type and message
         return ErrorRecord(type=error.type_name, message=_cut(error.message), traceback=error.traceback)
     if isinstance(error, ActivityErrorGroup):
@@ -235,13 +235,13 @@ def shown_data(saved: ErrorRecord) -> Any:
     return plain_json(saved.data) if failure is None else failure.shown(saved.data)
 
 
-def _rebuild_group(saved: ErrorRecord, raises: Classes) -> BaseException:
+def _rebuild_group(saved: ErrorRecord, raises: ErrorClasses) -> BaseException:
     inner = [rebuild(part, raises, exact=False) for part in saved.exceptions]
     message = re.sub(r" \(\d+ sub-exceptions?\)$", "", saved.message)
     return ActivityErrorGroup(message, [part for part in inner if isinstance(part, Exception)], saved.type)
 
 
-def _rebuild_one(saved: ErrorRecord, raises: Classes, exact: bool) -> BaseException:
+def _rebuild_one(saved: ErrorRecord, raises: ErrorClasses, exact: bool) -> BaseException:
     declared = _find_declared(saved, raises)
     if saved.data is None:
         return ActivityError(saved.type, saved.message, saved.traceback)
@@ -305,7 +305,7 @@ def _readable(declared: type[BaseException], message: str) -> type[BaseException
     return type(declared.__name__, (declared,), names)
 
 
-def _find_declared(saved: ErrorRecord, raises: Classes) -> type[BaseException] | None:
+def _find_declared(saved: ErrorRecord, raises: ErrorClasses) -> type[BaseException] | None:
     for kind in raises:
         if (saved.module, saved.type) == (kind.__module__, kind.__qualname__):
             return kind
