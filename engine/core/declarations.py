@@ -321,7 +321,7 @@ class Workflow(Generic[P, R]):
         it is `client.handle`. It needn't exist: each request says so. Raises ValueError for a malformed id or key."""
         self._inside("handle")
         if (execution_id is None) == (key is None):
-            raise TypeError("handle() takes either an execution id or key=, not both")
+            raise TypeError("handle() takes an execution id or key=: give one of the two")
         if key is not None and (not isinstance(key, str) or not key):
             raise ValueError(f"an idempotency key must be text that isn't empty, not {key!r}")
         id = execution_id if execution_id is not None else derived_id(self.name, str(key))

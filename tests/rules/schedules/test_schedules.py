@@ -228,6 +228,24 @@ async def test_a_deployment_brings_the_plan_up_to_date_and_keeps_the_pause() -> 
         assert (plan.cron, plan.paused) == ("0 5 * * *", True)
 
 
+async def test_a_schedule_that_cannot_be_read_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """Its plan has a field of a later version. The sweep, which starts schedules, goes on."""
+
+    @schedule("0 0 * * *")
+    @workflow(name="another")
+    async def another() -> None: ...
+
+    async with Environment([another, nightly]) as env:
+        [first, _] = await env.start_schedules()
+        stored = await env.store.inner.read(first.execution_id)
+        later = (stored.payload or "").replace('"cron"', '"jitter":5,"cron"', 1)
+        await env.store.inner.replace(stored.model_copy(update={"payload": later}).with_write_id())
+        _, second = await env.start_schedules()
+        assert (await second.status()).workflow == "nightly.schedule"
+        [line] = [one for one in caplog.records if "schedule of workflow" in one.getMessage()]
+        assert (line.__dict__["notice"], "jitter" in line.getMessage()) == ("left_alone", True)
+
+
 async def test_a_schedule_of_ones_own_is_started_as_any_workflow() -> None:
     """One for each customer, by the keeper that the declaration made."""
     async with Environment([nightly]) as env:
