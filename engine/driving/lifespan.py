@@ -63,3 +63,5 @@ class Lifespan:
             else:
                 value.set_exception(error)
                 value.exception()  # whoever needed it may have been cancelled: asyncio would log the error
+        finally:
+            value.cancel()  # nothing, if it is set; else a cancel scope of the app cancelled its own opening

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -29,12 +30,12 @@ class Bank:
 
 class Stage:
     banks: list[Bank]
-    failures: int
+    failures: list[BaseException]
     working = Gate()
 
     @classmethod
     def reset(cls) -> None:
-        cls.banks, cls.failures = [], 0
+        cls.banks, cls.failures = [], []
         cls.working.close()
 
 
@@ -46,8 +47,7 @@ async def _reset() -> None:
 @contextlib.asynccontextmanager
 async def bank() -> AsyncIterator[Bank]:
     if Stage.failures:
-        Stage.failures -= 1
-        raise ConnectionError("the bank is closed")
+        raise Stage.failures.pop()
     Stage.banks.append(Bank())
     try:
         yield Stage.banks[-1]
@@ -116,8 +116,10 @@ async def test_wherever_the_process_dies_the_next_one_opens_its_own() -> None:
     assert all(one.log.count("close") == 1 and one.log[-1] == "close" for one in Stage.banks)
 
 
-async def test_a_failed_opening_fails_the_attempt_and_the_next_one_opens_again() -> None:
-    Stage.failures = 1
+@pytest.mark.parametrize("failure", [ConnectionError("the bank is closed"), asyncio.CancelledError()], ids=repr)
+async def test_a_failed_opening_fails_the_attempt_and_the_next_one_opens_again(failure: BaseException) -> None:
+    """Also one that ends by a cancellation of its own, as a cancel scope may do."""
+    Stage.failures = [failure]
     async with Environment([pays], lifespan=bank) as env:
         assert (await env.run(pays)).value() == [1, 2]
     assert len(Stage.banks) == 1
