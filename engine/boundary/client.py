@@ -256,8 +256,9 @@ class Client:
 
     async def retry(self, execution: str | Handle[Any]) -> Status:
         """Let an execution that failed or was interrupted run again, with today's code. Its history is kept up to the
-        step that failed. A running execution stays unchanged. Raises UnknownExecution. Raises NotReopened if the
-        execution ended in another way, if its compensations have run, or if a parent knows its end."""
+        step that failed. Children that failed or were interrupted with it run again too. A running execution stays
+        unchanged. Raises UnknownExecution. Raises NotReopened if the execution ended in another way, if its
+        compensations have run, or if a parent knows its end."""
         return await self._requests.retry(id_of(execution))
 
     async def terminate(self, execution: str | Handle[Any]) -> Status:

@@ -12,12 +12,12 @@ import contextlib
 import uuid
 from typing import Any
 
-from engine.boundary.reopening import reopen
 from engine.boundary.status import Status
 from engine.core.declarations import MAX_REASON, Channel, Deferred, Workflow
 from engine.core.registry import Registry
 from engine.driving import messages
 from engine.driving.left_alone import why_left_alone
+from engine.driving.reopening import reopen
 from engine.driving.worker import Worker
 from engine.ground import telemetry
 from engine.ground.clock import Clock, isoformat

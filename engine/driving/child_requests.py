@@ -10,18 +10,30 @@ Rules:
 4. A parent that attaches first writes its wait, and then looks whether the wait closes a circle (`circles.py`). If it
    does, the parent takes the wait back. A parent that gives up a wait takes it back as well. So `parents` holds exactly
    those that wait.
+5. A parent that is reopened asks for its children again. A child that failed or was interrupted is then reopened too,
+   if nobody else knows its end.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from datetime import datetime
 
 from engine.core.steps import ChildStep
 from engine.driving.circles import find_circle
+from engine.driving.reopening import reopen
 from engine.ground import telemetry
 from engine.ground.clock import Clock
-from engine.ground.errors import Conflict, Missing, MissingDocument, Taken
+from engine.ground.errors import (
+    Conflict,
+    LaterEngine,
+    Missing,
+    MissingDocument,
+    NotReopened,
+    Taken,
+    UnreadableExecution,
+)
 from engine.ground.settings import Settings
 from engine.store import transitions
 from engine.store.base import MAX_READS, Store, wait_for_replica
@@ -29,6 +41,8 @@ from engine.store.documents import INPUT, OUTPUT, SCHEMA, Execution, InboxItem, 
 from engine.values.error_records import ErrorRecord, record
 from engine.values.failures import ChildStopped, CircularWait
 from engine.values.logic_flags import CURRENT
+
+_log = logging.getLogger("engine")
 
 
 def new_execution(
@@ -44,7 +58,7 @@ def new_execution(
         run_id=new_run_id(),
         logic_flags=CURRENT,
         payload=None if large else step.payload,
-        parents=(Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id),) if step.waits else (),
+        parents=(_waiting(parent, step),) if step.waits else (),
         creator=parent.execution_id,
         ancestors=(*(parent.ancestors if step.waits else ()), parent.execution_id),
         tags=dict(step.tags),
@@ -68,15 +82,17 @@ async def begin_child(
     a later version of the engine wrote, and StoreError."""
     now = clock.now()
     execution, input = new_execution(step, parent, now, settings)
-    waiting = Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id)
+    waiting = _waiting(parent, step)
     while True:
         with contextlib.suppress(Taken):
             await store.create(execution, input)
             return None if step.waits else _started(step, parent, now)
         if not step.waits:
             return _started(step, parent, now)
-        with contextlib.suppress(Conflict, Missing):  # the child has changed, or was purged: try again
+        with contextlib.suppress(Conflict, Missing, Taken):  # the child has changed, or was purged: try again
             child = await store.read(step.execution_id)
+            if child.is_complete and parent.reopenings and waiting not in child.parents:
+                child = await _reopened(store, clock, child, waiting)
             if child.is_complete:
                 return await _exit(store, clock, child, waiting)
             if waiting not in child.parents:
@@ -98,11 +114,12 @@ async def drop_child(
     it. A child that doesn't exist is created as terminated, if it is the step's own. So an earlier driver that stood
     still just before it created the child finds the child ended. The wait stays in a child that a later version of the
     engine wrote: nobody minds its exit. Raises StoreError."""
-    waiting = Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id)
+    waiting = _waiting(parent, step)
     while True:
         with contextlib.suppress(Missing):
             child = await store.read(step.execution_id)
-            if interrupts and child.creator == parent.execution_id:
+            asked_again = any(_is_later(one, waiting) for one in child.parents)
+            if interrupts and child.creator == parent.execution_id and not asked_again:
                 reason = f"its parent {parent.execution_id} no longer waits for it"
                 child = await store.interrupt(step.execution_id, clock.now(), reason)
             if waiting in child.parents:
@@ -115,6 +132,18 @@ async def drop_child(
         with contextlib.suppress(Taken):
             await store.create(transitions.terminate(now).apply(never.model_copy(update={"parents": ()})))
             return
+
+
+async def _reopened(store: Store, clock: Clock, child: Execution, waiting: Parent) -> Execution:
+    """The child as it is after a parent that was reopened has asked for it: running again, or still at its end."""
+    if child.owes:
+        await notify_parents(store, clock, child)
+        child = await store.read(child.execution_id)
+    try:
+        return await reopen(store, clock, child, waiting)
+    except (NotReopened, UnreadableExecution, LaterEngine) as refusal:
+        _log.info("the step %s gets the end of its child again: %s", waiting.step, refusal)
+        return child
 
 
 async def _detach(store: Store, clock: Clock, execution_id: str, waiting: Parent) -> None:
@@ -146,7 +175,14 @@ async def _exit(store: Store, clock: Clock, child: Execution, parent: Parent) ->
     elif child.outcome != "completed" and (child.outcome != "failed" or error is None):
         error = _stopped(child)
     return InboxItem.of(
-        "child", parent.execution_id, parent.step, clock.now(), value=value, error=error, run_id=parent.run_id
+        "child",
+        parent.execution_id,
+        parent.step,
+        clock.now(),
+        value=value,
+        error=error,
+        run_id=parent.run_id,
+        reopenings=parent.reopenings,
     )
 
 
@@ -172,6 +208,15 @@ def _stopped(child: Execution) -> ErrorRecord:
 def _refused(step: ChildStep, parent: Execution, circle: tuple[str, ...], now: datetime) -> InboxItem:
     error = record(CircularWait(circle=circle))
     return InboxItem.of("child", parent.execution_id, step.id, now, error=error, run_id=parent.run_id)
+
+
+def _waiting(parent: Execution, step: ChildStep) -> Parent:
+    return Parent(execution_id=parent.execution_id, step=step.id, run_id=parent.run_id, reopenings=parent.reopenings)
+
+
+def _is_later(one: Parent, other: Parent) -> bool:
+    """Whether `one` is the wait of the same parent after it was reopened."""
+    return one.execution_id == other.execution_id and one.run_id == other.run_id and one.reopenings > other.reopenings
 
 
 def _started(step: ChildStep, parent: Execution, now: datetime) -> InboxItem:

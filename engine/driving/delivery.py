@@ -73,7 +73,8 @@ class Delivery:
                 yield StepResolved(name, "", self._at(), "deferred", item.value, item.error)
         while (child := self._children.next_begun()) is not None:
             if run.steps.children.get(child.id) is child:
-                yield Begun(child.id, child.digest, self._at(), input=child.new_input)
+                reopenings = self._lease.execution.reopenings or None
+                yield Begun(child.id, child.digest, self._at(), input=child.new_input, reopenings=reopenings)
         for child in list(run.steps.children.values()):
             item = inbox.child(child.id) or self._children.exits.get(child.id)
             if item is not None and run.steps.children.get(child.id) is child:

@@ -20,7 +20,7 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -58,7 +58,7 @@ from engine.store.base import MAX_DISCARD
 from engine.store.documents import OUTPUT, Execution, Heartbeat, InboxItem, Large, is_large
 from engine.store.transitions import Replacement
 from engine.values.error_records import ErrorRecord, record
-from engine.values.events import Event
+from engine.values.events import Begun, Event
 from engine.values.outcome import Outcome
 
 _log = logging.getLogger("engine")
@@ -188,6 +188,8 @@ class Drive:
         at_work = AtWork(self._lease, run) if one.claims >= settings.max_claims else None
         self._intake = Intake(run, self._lease, settings, self._keep_the_lease, at_work)
         await self._intake.replay(history)
+        if one.reopenings:
+            self._ask_again_for_children(run, history)
         return self._intake
 
     async def _step(self, intake: Intake, delivery: Delivery) -> bool:
@@ -260,6 +262,17 @@ class Drive:
                 case DropChild(child, outlives):
                     self._drop_child(child, run.steps.children, outlives)
         self._activities.wake(self._now())
+
+    def _ask_again_for_children(self, run: Run, history: Sequence[Event]) -> None:
+        """Begin the children once more that this execution had begun before it was reopened."""
+        asked = {
+            event.step
+            for event in history
+            if isinstance(event, Begun) and event.reopenings == self.execution.reopenings
+        }
+        for step in run.steps.children.values():
+            if step.begun and step.id not in asked:
+                self._children.add(step)
 
     def _drop_children(self, run: Run) -> None:
         """Drop the children that the code still waits for at its end, except abandoned ones."""

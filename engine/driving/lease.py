@@ -319,7 +319,10 @@ class Lease:
 
     def _take_inbox(self, loaded: Loaded) -> None:
         for item in loaded.inbox:
-            if item.run_id not in (None, self.execution.run_id):
+            stale = item.run_id not in (None, self.execution.run_id) or (
+                item.kind == "child" and item.reopenings != self.execution.reopenings
+            )
+            if stale:
                 self.inbox.add_stale(item)
             else:
                 self.inbox.add(item)

@@ -7,7 +7,8 @@ One container, partition key `/executionId`. Fields are camelCase in the documen
 | `exec`                 | created once; replaced under its etag; patched by signals                      |
 | `history::<8 digits>`  | created only: the log has one total order, and the loser of a race notices     |
 | `deferred::<name>`     | created only: the first writer wins                                            |
-| `child::<step>::<runId>` | created only, by the child, in its parent's partition                          |
+| `child::<step>::<runId>` | created only, by the child, in its parent's partition. For a parent that was   |
+|                        | reopened, `.<reopenings>` follows                                              |
 | `channel::<name>::<…>` | created only: one for each value                                               |
 | `input`, `output`      | created only: a payload or result that is too large for the exec document      |
 
@@ -115,6 +116,9 @@ class Parent(BaseModel):
     step: str
     run_id: str | None = None
     """The run of the parent. If that run was purged, the child's exit means nothing to the next run."""
+    reopenings: int = Field(default=0, exclude_if=lambda count: not count)
+    """How often the parent had been reopened when it asked. A parent that is reopened asks again, and an exit that
+    answers the time before means nothing to it."""
 
 
 class Heartbeat(BaseModel):
@@ -200,6 +204,8 @@ class Execution(Record):
     """Where the workflow's code was at work when the last driver before a quarantine stored this."""
     heartbeats: dict[str, Heartbeat] = Field(default={}, exclude_if=lambda heartbeats: not heartbeats)
     """The last heartbeats of the activities that it waits for, by step."""
+    reopenings: int = Field(default=0, exclude_if=lambda count: not count)
+    """How often a retry let it run again after its end."""
     restarts: int = Field(default=0, exclude_if=lambda restarts: not restarts)
     """The number of runs of this execution that a restart ended."""
     created_at: Instant
@@ -371,6 +377,8 @@ class InboxItem(Record):
     """How many items the sender knew of when it sent this one. It comes after those items, whatever the clocks say."""
     run_id: str | None = None
     """For the exit of a child: the run of the parent that waits for it."""
+    reopenings: int = Field(default=0, exclude_if=lambda count: not count)
+    """For the exit of a child: as in Parent."""
 
     @classmethod
     def of(
@@ -384,8 +392,9 @@ class InboxItem(Record):
         one_of_many: str = "",
         position: int = 0,
         run_id: str | None = None,
+        reopenings: int = 0,
     ) -> InboxItem:
-        suffix = one_of_many or run_id or ""
+        suffix = one_of_many or (f"{run_id}.{reopenings}" if reopenings else run_id) or ""
         id = inbox_id(kind, name) + (f"::{quote(suffix, safe='', errors='surrogatepass')}" if suffix else "")
         return cls(
             id=id,
@@ -396,6 +405,7 @@ class InboxItem(Record):
             error=error,
             position=position,
             run_id=run_id,
+            reopenings=reopenings,
         ).with_write_id()
 
     @property

@@ -17,7 +17,8 @@ read, and is written under the etag of that version.
 | prune             | running, held by this driver  | its driver  | staleFrom |
 | terminate         | running                       | the outside | as complete; wake + 1 |
 | resume            | running, suspended            | the outside | suspended, cause, claims, dueAt; wake + 1 |
-| reopen            | failed or interrupted, alone  | the outside | as complete, interrupted; wake + 1 |
+| reopen            | failed or interrupted, alone  | the outside | as complete, interrupted; wake + 1, reopenings + 1 |
+| reopen as a child | the same, and known to one    | a parent    | as reopen; parents, parentsNotified |
 | attach            | running                       | a parent    | parents |
 | detach            | running                       | a parent    | parents |
 | confirm           | running                       | a parent    | nothing |
@@ -29,8 +30,8 @@ read, and is written under the etag of that version.
 Rules:
 1. A transition whose guard doesn't hold raises IllegalTransition, and changes nothing.
 2. `status` goes from running to complete. After that only `parentsNotified`, `dueAt` and `purging` change, unless the
-   execution is reopened. Reopening requires that no parent waits for it, that none of its compensations has run, and
-   that its purge hasn't begun.
+   execution is reopened. Reopening requires that nobody but the parent who asks for it knows its end, that none of its
+   compensations has run, and that its purge hasn't begun.
 3. `interrupted` goes back to false only when the execution is reopened. `wake`, `historyLength` and `seenWake` never
    shrink. `inboxCount` shrinks only together with the items that it counts, at a restart.
 4. A new execution that is driven where it is started is created with the claim in it: its first version is what the
@@ -244,15 +245,18 @@ def resume(now: datetime) -> Replacement:
     return Replacement("resume it", IS_SUSPENDED, changes, ("wake",))
 
 
-def reopen(now: datetime) -> Replacement:
-    """Let an execution that failed or was interrupted run again."""
-    alone = Condition(
+def reopen(now: datetime, waiting: Parent | None = None) -> Replacement:
+    """Let an execution that failed or was interrupted run again. `waiting`: the parent that asks for it, and that then
+    waits for the next end."""
+    asks = waiting.execution_id if waiting is not None else None
+    allowed = Condition(
         lambda execution: (
             execution.outcome in ("failed", "interrupted")
-            and not (execution.parents or execution.undone or execution.purging)
+            and not (execution.owes or execution.undone or execution.purging)
+            and all(parent.execution_id == asks for parent in execution.parents)
             and execution.ended_at is not None
         ),
-        ("outcome", "parents", "undone", "purging", "ended_at"),
+        ("outcome", "parents", "parents_notified", "undone", "purging", "ended_at"),
     )
     changes = {
         **dict.fromkeys(("outcome", "completed_result", "error", "completed_at", "ended_at", "cause")),
@@ -267,12 +271,14 @@ def reopen(now: datetime) -> Replacement:
             "compensation_errors": (),
             "leftovers": (),
             "unread_values": 0,
+            "parents": (waiting,) if waiting is not None else (),
+            "parents_notified": False,
             "claims": 0,
             "due_at": now,
             "updated_at": now,
         },
     }
-    return Replacement("reopen it", IS_COMPLETE, changes, ("wake",), alone)
+    return Replacement("reopen it", IS_COMPLETE, changes, ("wake", "reopenings"), allowed)
 
 
 def attach(parent: Parent, now: datetime) -> Replacement:

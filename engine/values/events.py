@@ -71,13 +71,15 @@ class StepHeld:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The child that a step waits for exists. The workflow doesn't see this event."""
+    """The child that a step waits for exists. The workflow doesn't see this event. In an execution that is reopened, a
+    step asks for its child again: `reopenings` says how often the execution had been reopened by then. None: never."""
 
     step: str
     digest: str
     at: Instant
     kind: Literal["begun"] = "begun"
     input: dict[str, str] | None = None
+    reopenings: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

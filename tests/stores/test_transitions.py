@@ -19,6 +19,8 @@ from tests.verification.model.exec import CAUSE, LEASE_TIME, SKEW, Exec, T, as_e
 from tests.verification.model.test_ties import documents
 
 PARENT = Parent(execution_id="1" * 32, step="s")
+OTHER = Parent(execution_id="f" * 32, step="kid")
+AGAIN = PARENT.model_copy(update={"reopenings": 1})
 NAMES = {"lease": "lease_expires_at", "what": "completed_result"}
 OUTCOME = {
     *("outcome", "completed_result", "error", "compensation_errors", "completed_at"),
@@ -26,28 +28,30 @@ OUTCOME = {
 }
 LETTING_GO = {"worker", "lease_expires_at", "claims", "cause"}
 
+ENDED_BEFORE = (OUTCOME - {"outcome"}) | {
+    *("worker", "lease_expires_at", "claims", "interrupt_reason", "interrupted_by", "leftovers", "unread_values")
+}
 STAYS = {
     "mark for purge": {"updated_at"},
     "confirm": {"updated_at"},
     "restart": {"logged"},
-    "reopen": {
-        *OUTCOME,
-        "worker",
-        "lease_expires_at",
-        "claims",
-        "interrupt_reason",
-        "interrupted_by",
-        "leftovers",
-        "unread_values",
-    }
-    - {"outcome"},
+    "reopen": ENDED_BEFORE,
+    "reopen as a child": ENDED_BEFORE,
     "terminate": {"completed_result", "error", "compensation_errors"},
 }
 """Fields that are written as they were: a running execution has no result yet."""
 
 ENDS: tuple[dict[str, Any], ...] = tuple(
     {"ended_at": 1, **more}
-    for more in ({}, {"undone": ("refund",)}, {"parents": (PARENT,)}, {"purging": True}, {"outcome": "terminated"})
+    for more in (
+        {},
+        {"undone": ("refund",)},
+        {"parents": (PARENT,)},
+        {"parents": (PARENT,), "parents_notified": True},
+        {"parents": (PARENT, OTHER), "parents_notified": True},
+        {"purging": True},
+        {"outcome": "terminated"},
+    )
 )
 """What decides whether an execution that has ended runs again."""
 
@@ -65,6 +69,7 @@ TRANSITIONS: dict[str, Transition] = {
     "resume": transitions.resume(T),
     "attach": transitions.attach(PARENT, T),
     "reopen": transitions.reopen(T),
+    "reopen as a child": transitions.reopen(T, AGAIN),
     "detach": transitions.detach(PARENT, T),
     "confirm": transitions.confirm(),
     "mark as notified": transitions.mark_as_notified(T),
@@ -82,6 +87,12 @@ ALLOWED: dict[str, Callable[[Execution], bool]] = {
     "failed or interrupted, alone": lambda e: (
         e.outcome in ("failed", "interrupted") and e.ended_at is not None and not (e.parents or e.undone or e.purging)
     ),
+    "the same, and known to one": lambda e: (
+        e.outcome in ("failed", "interrupted")
+        and e.ended_at is not None
+        and all(parent.execution_id == AGAIN.execution_id for parent in e.parents)
+        and not (e.owes or e.undone or e.purging)
+    ),
     "complete": lambda e: e.status == "complete",
     "complete, its parents lack it": lambda e: e.is_complete and bool(e.parents) and not e.parents_notified,
 }
@@ -95,7 +106,9 @@ def _table() -> dict[str, tuple[str, str]]:
 
 def _written(text: str) -> set[str]:
     """The fields that the table's last column names."""
-    fields = OUTCOME | {"status"} | LETTING_GO if "outcome" in text or "as complete" in text else set[str]()
+    fields = OUTCOME | {"status"} | LETTING_GO if "outcome" in text or text.startswith("as ") else set[str]()
+    if text.startswith("as reopen"):
+        fields |= {"interrupted", "wake", "reopenings"}
     for word in text.replace(";", ",").split(","):
         name = word.split()[0] if word.split() else ""
         if name in ("status", "outcome", "as", "nothing", "and"):
@@ -129,7 +142,7 @@ def test_a_transition_is_allowed_where_the_table_says_and_writes_what_it_says(na
         may_write |= {"run_id", "logic_flags", "payload", "history_start", "restarted_at", "restarts", "logged"}
     if name in ("suspend", "release", "complete", "restart"):
         may_write |= LETTING_GO  # rule 4
-    if name == "reopen":
+    if name.startswith("reopen"):
         may_write |= {"interrupt_reason", "interrupted_by", "ended_at", "leftovers", "unread_values"}
     transition, seen = TRANSITIONS[name], set[str]()
     for execution in _all():

@@ -23,7 +23,7 @@ from engine.store.base import Filter, Store
 from engine.store.documents import Chunk, Execution
 from engine.store.wrapper import Call, WatchedStore
 from engine.testing import Environment
-from engine.values.events import StepResolved
+from engine.values.events import StepResolved, effective
 
 Moment = Literal["before", "after"]
 Death = tuple[int, Moment]
@@ -238,9 +238,8 @@ async def replayed(env: Environment, execution: Execution) -> Run:
 
     def work() -> None:
         run.begin()
-        for chunk in loaded.chunks:
-            for event in chunk.decoded():
-                run.apply(event)
+        for event in effective(event for chunk in loaded.chunks for event in chunk.decoded()):
+            run.apply(event)
 
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -12,9 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
-from engine.boundary import reopening
 from engine.core.run import Run
-from engine.driving import child_requests, children, worker
+from engine.driving import child_requests, children, reopening, worker
 from engine.driving.claim import Claim, Create, claim_new
 from engine.driving.delivery import Delivery
 from engine.driving.drive import Drive
@@ -26,7 +25,7 @@ from engine.store import transitions
 from engine.store.base import Store
 from engine.store.cosmos import patches
 from engine.store.cosmos.items import Operation
-from engine.store.documents import EXEC, Document, Execution
+from engine.store.documents import EXEC, Document, Execution, Parent
 from engine.store.transitions import Replacement
 from tests.verification.simulation.container import Container
 
@@ -213,8 +212,8 @@ def _any_new_execution_is_its_own() -> AbstractContextManager[Any]:
 
 @contextmanager
 def _anything_that_has_ended_runs_again() -> Iterator[None]:
-    def reopen(now: datetime) -> Replacement:
-        return replace(_reopen(now), condition=None)
+    def reopen(now: datetime, waiting: Parent | None = None) -> Replacement:
+        return replace(_reopen(now, waiting), condition=None)
 
     with mock.patch.object(reopening, "_check"), mock.patch.object(transitions, "reopen", reopen):
         yield

@@ -3,9 +3,9 @@
 Rules:
 1. The history stays up to the end of the workflow's own code, or up to the interrupt. Later events, of compensations
    and finalizers, no longer count. The event of the activity that failed the execution no longer counts either: that
-   activity runs again, with all its attempts.
+   activity runs again, with all its attempts. A child that failed it counts as such an activity.
 2. An execution is refused if its compensations have begun, because nothing would repeat what they undid. It is also
-   refused if a parent waits for its end or has waited, and if its purge has begun.
+   refused if its purge has begun, and if another execution than the one that asks knows its end or waits for it.
 3. The history only grows. A chunk with a Reopened event says which events count. This chunk is written in one
    transaction with the exec document.
 """
@@ -18,15 +18,16 @@ from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, DecodingError, NotReopened, UnreadableExecution
 from engine.store import transitions
 from engine.store.base import Store
-from engine.store.documents import Chunk, Execution, of_run
+from engine.store.documents import Chunk, Execution, Parent, of_run
 from engine.values.error_records import ErrorRecord
 from engine.values.events import Event, Reopened, Restarted, StepResolved, effective
 
 
-async def reopen(store: Store, clock: Clock, execution: Execution) -> Execution:
-    """Let an execution run again. Raises NotReopened, UnreadableExecution, and Conflict, Taken or Missing if the
+async def reopen(store: Store, clock: Clock, execution: Execution, waiting: Parent | None = None) -> Execution:
+    """Let an execution run again. `waiting`: the parent that asks for it, if one does, and that then waits for the next
+    end. Raises NotReopened, UnreadableExecution, and Conflict, Taken or Missing if the
     execution has changed."""
-    _check(execution)
+    _check(execution, waiting)
     start = execution.history_start
     loaded = await store.load(execution.execution_id, start)
     try:
@@ -40,19 +41,19 @@ async def reopen(store: Store, clock: Clock, execution: Execution) -> Execution:
         raise Conflict(f"execution {execution.execution_id} has changed since it was read")
     kept, now = _kept(events, execution), clock.now()
     chunk = Chunk.of(execution.execution_id, number, [Reopened(now, kept)], execution.run_id)
-    reopening = transitions.reopen(now).also(history_length=number + 1, logged=min(execution.logged, kept + 1))
+    reopening = transitions.reopen(now, waiting).also(history_length=number + 1, logged=min(execution.logged, kept + 1))
     return await store.commit(reopening.apply(execution), chunk)
 
 
-def _check(execution: Execution) -> None:
-    id, refused = execution.execution_id, None
+def _check(execution: Execution, waiting: Parent | None) -> None:
+    id, refused, asks = execution.execution_id, None, waiting.execution_id if waiting is not None else None
+    others = sorted({parent.execution_id for parent in execution.parents} - {asks})
     if execution.outcome not in ("failed", "interrupted"):
         refused = f"it was {execution.outcome}: only one that failed or was interrupted runs again"
     elif execution.undone:
         refused = f"its compensations have run: {', '.join(execution.undone)}. Start it again under another key"
-    elif execution.parents:
-        parents = ", ".join(sorted({parent.execution_id for parent in execution.parents}))
-        refused = f"its end is known to the execution that waits for it, {parents}: retry that one"
+    elif others:
+        refused = f"its end is known to the execution that waits for it, {', '.join(others)}: retry that one"
     elif execution.purging:
         refused = "its purge has begun"
     elif execution.ended_at is None:
@@ -62,8 +63,8 @@ def _check(execution: Execution) -> None:
 
 
 def _kept(events: Sequence[Event], execution: Execution) -> int:
-    """How many events count: those before the end of the code, or before the end of the activities that failed it. The
-    event that began the run always counts: it has the payload."""
+    """How many events count: those before the end of the code, or before the end of the activities and children that
+    failed it. The event that began the run always counts: it has the payload."""
     began = 1 if events and isinstance(events[0], Restarted) else 0
     own = max(execution.ended_at or 0, began)
     if execution.outcome == "interrupted" or execution.error is None:
@@ -71,7 +72,7 @@ def _kept(events: Sequence[Event], execution: Execution) -> int:
     failures = {
         number: (event.error.type, event.error.message)
         for number, event in enumerate(events[:own])
-        if isinstance(event, StepResolved) and event.kind == "activity" and event.error is not None
+        if isinstance(event, StepResolved) and event.kind in ("activity", "child") and event.error is not None
     }
     return min(_origins(execution.error, failures), default=own)
 
