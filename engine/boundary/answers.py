@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.boundary.shapes import ErrorShape
+from engine.boundary.shapes import ErrorShape, ForkedFromShape
 from engine.boundary.status import Status
 from engine.core.registry import Registry
 from engine.ground.clock import isoformat
@@ -26,6 +26,7 @@ from engine.ground.errors import (
     InvalidInput,
     LaterEngine,
     NotEnded,
+    NotForked,
     NotReopened,
     StoreError,
     UnknownDeferred,
@@ -38,6 +39,8 @@ from engine.values.unseen import plain_json
 
 _OF_THE_PLATFORM = {"code", "clientId"}
 """Query parameters in which the Functions host takes a key."""
+
+_MEMBER = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 _log = logging.getLogger("engine")
 
@@ -93,6 +96,8 @@ async def answered(work: Callable[[], Awaitable[Response]]) -> Response:
         return problem(409, "Already ended", str(error))
     except NotReopened as error:
         return problem(409, "Can't run again", str(error))
+    except NotForked as error:
+        return problem(409, "Can't be forked", str(error))
     except LaterEngine as error:
         return problem(409, "Written by a later version of the engine", str(error))
     except NotEnded as error:
@@ -140,6 +145,7 @@ def describe(status: Status, registry: Registry | None = None) -> dict[str, Any]
         "completedAt": isoformat(status.completed_at) if status.completed_at else None,
         "dueAt": isoformat(status.due_at) if status.due_at else None,
         "leftAlone": status.left_alone,
+        "forkedFrom": ForkedFromShape.of(status.forked_from).to_json() if status.forked_from else None,
     }
     described = {name: value for name, value in described.items() if value is not None}
     if status.outcome == "completed":
@@ -186,6 +192,16 @@ def continued(request: Request) -> int:
     if not re.fullmatch("[0-9]{1,9}", text):
         raise invalid("the continuation isn't one that a previous page returned")
     return int(text)
+
+
+def members(text: str) -> dict[str, str]:
+    """The members of a JSON object, each with its text as it was sent: no digit of a number is lost. `text` must be the
+    JSON text of an object."""
+    found, decoder, at = dict[str, str](), json.JSONDecoder(), text.index("{") + 1
+    while (member := _MEMBER.match(text, at)) is not None:
+        _, at = decoder.raw_decode(text, member.end())
+        found[json.loads(member[1])] = text[member.end() : at]
+    return found
 
 
 def etag_of(body: str) -> str:

@@ -39,7 +39,9 @@ READABLE = LISTING | {"poll", "poll_by_key", "health", "read_history", "read_ste
 """The functions that only read."""
 OPEN = frozenset({"resolve_by_token", "show_page", "show_file"})
 """The functions that need no caller: one takes a signed token as the key, the others serve files without data."""
-NOTED = frozenset({"interrupt", "resume", "retry", "terminate", "purge", "send", "resolve_deferred", "deferred_token"})
+NOTED = frozenset(
+    {"interrupt", "resume", "retry", "fork", "terminate", "purge", "send", "resolve_deferred", "deferred_token"}
+)
 """The functions whose callers are logged."""
 
 _ID_CLAIMS = ("http://schemas.microsoft.com/identity/claims/objectidentifier", "oid")
@@ -75,6 +77,12 @@ Permits = Callable[[Caller, Role, str], bool]
 def current() -> Caller | None:
     """The caller of the present request. None without sign-in, and for a request with a token."""
     return _current.get()
+
+
+def name_of_current() -> str | None:
+    """The caller of the present request as text, to be stored with what the caller asks for."""
+    caller = current()
+    return None if caller is None else str(caller)
 
 
 def needed(function: str) -> Role | None:

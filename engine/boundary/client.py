@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar, overload
 
+from engine.boundary.forking import Given
+from engine.boundary.forks import Fork
 from engine.boundary.handle import Handle
 from engine.boundary.health import Health, look
 from engine.boundary.requests import Requests
@@ -260,6 +262,51 @@ class Client:
         unchanged. Raises UnknownExecution. Raises NotReopened if the execution ended in another way, if its
         compensations have run, or if a parent knows its end."""
         return await self._requests.retry(id_of(execution))
+
+    async def fork(
+        self,
+        execution: str | Handle[Any],
+        from_: str,
+        payload: Any = MISSING,
+        *,
+        results: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        by: str | None = None,
+    ) -> Handle[Any]:
+        """Start a new execution that takes over the history of this one up to a step, and goes on from there. The
+        original stays as it is. Returns the handle of the fork.
+
+        from_: the step, as the history names it: `charge`, `charge#2`, a deferred's name.
+        payload: another payload for the fork. What it changes must come after the step.
+        results: other results for steps before it, by step. The code must still come to the step.
+        key: the idempotency key of the fork. Forking again with it returns the same fork. Without a key, each call
+            makes another fork.
+        by: who asks. The status shows it.
+
+        Raises UnknownExecution. Raises NotForked if something can't come along, or if the history doesn't replay, with
+        this payload or at all. Raises AlreadyStarted if the key names another execution, and InvalidInput,
+        EncodingError or TooLarge for the payload.
+        """
+        given = None if payload is MISSING else Given(payload)
+        others = {step: Given(result) for step, result in (results or {}).items()}
+        fork = await self._requests.fork(id_of(execution), Fork(from_, given, others, key, by))
+        return Handle(self, self._find(fork.workflow), fork.execution_id)
+
+    async def fork_json(
+        self,
+        execution: str | Handle[Any],
+        from_: str,
+        text: str | None = None,
+        *,
+        results: Mapping[str, str] | None = None,
+        key: str | None = None,
+        by: str | None = None,
+    ) -> Status:
+        """As `fork`, with a payload and results of JSON text from outside. Returns the status of the fork."""
+        given = None if text is None else Given(text=text)
+        others = {step: Given(text=result) for step, result in (results or {}).items()}
+        fork = await self._requests.fork(id_of(execution), Fork(from_, given, others, key, by))
+        return await self._requests.status(fork)
 
     async def terminate(self, execution: str | Handle[Any]) -> Status:
         """End an execution at once, and run nothing: no cleanup, no compensation. Its children go on. This works even

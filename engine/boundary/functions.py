@@ -125,6 +125,11 @@ def _add_executions(triggers: func.Blueprint, runtime: Runtime) -> None:
         """Let an execution that failed or was interrupted run again."""
         return _response(await http.retry(runtime, _request(req), req.route_params["id"]))
 
+    @triggers.route("executions/{id}/fork", methods=["POST"])
+    async def fork(req: func.HttpRequest) -> func.HttpResponse:
+        """Start a new execution that takes over the history of another one up to a step."""
+        return _response(await http.fork(runtime, _request(req), req.route_params["id"]))
+
     @triggers.route("executions/{id}/terminate", methods=["POST"])
     async def terminate(req: func.HttpRequest) -> func.HttpResponse:
         """End an execution at once."""

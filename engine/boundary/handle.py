@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from engine.boundary.status import Status
+from engine.core.activity import MISSING
 from engine.core.declarations import Channel, Deferred, Workflow
 from engine.ground.errors import InvalidInput
 from engine.values.failures import Failure
@@ -32,6 +34,16 @@ class Speaker(Protocol):
     async def resume(self, execution: str) -> Status: ...
 
     async def retry(self, execution: str) -> Status: ...
+
+    async def fork(
+        self,
+        execution: str,
+        from_: str,
+        payload: Any = MISSING,
+        *,
+        results: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Handle[Any]: ...
 
     async def terminate(self, execution: str) -> Status: ...
 
@@ -123,6 +135,29 @@ class Handle(Generic[R]):
         step that failed. A running execution stays unchanged. Raises UnknownExecution. Raises NotReopened if the
         execution ended in another way, if its compensations have run, or if a parent knows its end."""
         return await self._client.retry(self.execution_id)
+
+    async def fork(
+        self,
+        from_: str,
+        payload: Any = MISSING,
+        *,
+        results: Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Handle[R]:
+        """Start a new execution that takes over the history of this one up to a step, and goes on from there. This
+        execution stays as it is. Returns the handle of the fork.
+
+        from_: the step, as the history names it: `charge`, `charge#2`, a deferred's name.
+        payload: another payload for the fork. What it changes must come after the step.
+        results: other results for steps before it, by step. The code must still come to the step.
+        key: the idempotency key of the fork. Forking again with it returns the same fork. Without a key, each call
+            makes another fork.
+
+        Raises UnknownExecution. Raises NotForked if something can't come along, or if the history doesn't replay, with
+        this payload or at all. Raises AlreadyStarted if the key names another execution, and InvalidInput,
+        EncodingError or TooLarge for the payload.
+        """
+        return await self._client.fork(self.execution_id, from_, payload, results=results, key=key)
 
     async def terminate(self) -> Status:
         """End the execution at once, and run nothing: no cleanup, no compensation. Its children go on. Raises

@@ -26,12 +26,11 @@ from engine.boundary.shapes import (
     StepsShape,
     ValueShape,
 )
-from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, Step, TimerStep
+from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, Step, TimerStep, codec_of
 from engine.core.trace import Asked
 from engine.driving.left_alone import why_left_alone
 from engine.ground.errors import Missing
-from engine.values.codec import Codec
-from engine.values.events import AttemptFailed, Event, Patched, StepHeld, StepResolved, Takeover
+from engine.values.events import AttemptFailed, Event, Forked, Patched, StepHeld, StepResolved, Takeover
 
 MAX_PAGE = 10_000
 """The most events or steps in one answer."""
@@ -195,21 +194,6 @@ def _payload(runtime: Runtime, seen: Inspection, most: float) -> ValueShape | No
     return None if seen.payload is None else ValueShape.of(seen.payload, most, codec)
 
 
-def _codec(step: Step) -> Codec | None:
-    """How the value is stored that a step brings."""
-    match step:
-        case ActivityStep(activity=activity):
-            return activity.signature.result
-        case DeferredStep(deferred=deferred):
-            return deferred.codec
-        case ChannelStep(channel=channel):
-            return channel.codec
-        case ChildStep(workflow=workflow, waits=True):
-            return workflow.result
-        case _:
-            return None
-
-
 def _event(number: int, event: Event, asked: Mapping[Any, Asked], most: float) -> EventShape:
     shape = EventShape(number=number, kind=event.kind, at=event.at)
     match event:
@@ -219,7 +203,7 @@ def _event(number: int, event: Event, asked: Mapping[Any, Asked], most: float) -
                 "step": event.step,
                 "result": None
                 if event.value is None
-                else ValueShape.of(event.value, most, _codec(one.target) if one else None),
+                else ValueShape.of(event.value, most, codec_of(one.target) if one else None),
                 "error": ErrorShape.of(event.error) if event.error else None,
             }
             if one is not None:
@@ -236,6 +220,8 @@ def _event(number: int, event: Event, asked: Mapping[Any, Asked], most: float) -
             update = {"step": event.step, "error": ErrorShape.of(event.error)}
         case Patched():
             update = {"patch": event.patch}
+        case Forked():
+            update = {"step": event.step, "original": event.execution_id}
         case Takeover():
             update = {"worker": event.worker}
         case _:

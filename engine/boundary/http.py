@@ -18,7 +18,17 @@ from typing import Any, get_args
 
 from engine.boundary import callers
 from engine.boundary.addresses import api_address
-from engine.boundary.answers import Problem, Request, Response, answered, check_query, describe, invalid, numbered
+from engine.boundary.answers import (
+    Problem,
+    Request,
+    Response,
+    answered,
+    check_query,
+    describe,
+    invalid,
+    members,
+    numbered,
+)
 from engine.boundary.client import Client
 from engine.boundary.filters import Asked, FilterError, parse
 from engine.boundary.history import pending
@@ -119,8 +129,7 @@ async def interrupt(runtime: Runtime, request: Request, execution_id: str) -> Re
         given = {} if given is None else given
         if not isinstance(given, dict) or given.keys() - {"reason"}:
             raise invalid('the body of an interrupt is empty, or {"reason": "…"}')
-        caller = callers.current()
-        by = None if caller is None else str(caller)
+        by = callers.name_of_current()
         status = await runtime.client.interrupt(execution_id, reason=given.get("reason"), by=by)
         if status.is_complete and not status.interrupted:
             raise AlreadyEnded(f"the interrupt came too late: execution {execution_id} {_ended(status)}")
@@ -137,6 +146,27 @@ async def resume(runtime: Runtime, request: Request, execution_id: str) -> Respo
 async def retry(runtime: Runtime, request: Request, execution_id: str) -> Response:
     """POST executions/{id}/retry: let an execution that failed or was interrupted run again. 409 if it can't."""
     return await answered(lambda: _with(runtime, request, lambda client: client.retry(execution_id), 202))
+
+
+async def fork(runtime: Runtime, request: Request, execution_id: str) -> Response:
+    """POST executions/{id}/fork: start a new execution that takes over the history up to a step. The body is
+    {"from": "STEP", "payload": …, "results": {"STEP": …}}. Without a payload, the fork has the original's. `results`
+    are other results for earlier steps. An `Idempotency-Key` header is the fork's key. 409 if the execution can't be
+    forked there."""
+
+    async def work(client: Client) -> Status:
+        text = _json_text(request)
+        given = json.loads(text.strip() or "null")
+        if not isinstance(given, dict) or given.keys() - {"from", "payload", "results"}:
+            raise invalid('the body of a fork is {"from": "STEP", "payload": …, "results": {"STEP": …}}')
+        if not isinstance(given.get("from"), str) or not isinstance(given.get("results", {}), dict):
+            raise invalid('in the body of a fork, "from" is the name of a step, and "results" is an object')
+        texts, key = members(text), request.headers.get("idempotency-key") or None
+        payload, results = texts.get("payload"), members(texts.get("results", "{}"))
+        by = callers.name_of_current()
+        return await client.fork_json(execution_id, given["from"], payload, results=results, key=key, by=by)
+
+    return await answered(lambda: _with(runtime, request, work, 202))
 
 
 async def terminate(runtime: Runtime, request: Request, execution_id: str) -> Response:
@@ -347,6 +377,7 @@ def _links(location: str) -> dict[str, str]:
         "interrupt": f"{location}/interrupt",
         "resume": f"{location}/resume",
         "retry": f"{location}/retry",
+        "fork": f"{location}/fork",
         "terminate": f"{location}/terminate",
         "deferreds": f"{location}/deferreds/{{name}}",
         "channels": f"{location}/channels/{{name}}",

@@ -125,10 +125,7 @@ async def _replay(
     run = run_of(workflow, execution, payload, events, registry.raises)
     trace = Trace(run)
     try:
-        async with asyncio.timeout(MAX_TIME.total_seconds()):
-            await asyncio.to_thread(trace.begin)
-            for start in range(0, len(events), EVENTS_AT_A_TIME):
-                await asyncio.to_thread(trace.apply, events[start : start + EVENTS_AT_A_TIME])
+        await replay_within(trace, events)
         problem = None
     except TimeoutError:  # a thread may still run the code, so the run is not closed here
         return trace.asked, f"the replay took longer than {MAX_TIME.total_seconds():.0f} s"
@@ -137,3 +134,13 @@ async def _replay(
     asked = trace.asked  # before `close`, which drops all steps
     await asyncio.to_thread(run.close)
     return asked, problem
+
+
+async def replay_within(trace: Trace, events: Sequence[Event], begins: bool = True) -> None:
+    """Replay events in a thread, for MAX_TIME at most. `begins`: whether the code is still to be begun. Raises
+    TimeoutError (a thread may then still run the code) and Fault."""
+    async with asyncio.timeout(MAX_TIME.total_seconds()):
+        if begins:
+            await asyncio.to_thread(trace.begin)
+        for start in range(0, len(events), EVENTS_AT_A_TIME):
+            await asyncio.to_thread(trace.apply, events[start : start + EVENTS_AT_A_TIME])

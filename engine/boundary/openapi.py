@@ -198,6 +198,22 @@ def _general() -> Iterable[_Operation]:
         {202: "ExecutionShape"},
         problems=late,
     )
+    fork = {
+        "type": "object",
+        "properties": {"from": {"type": "string", "minLength": 1}, "payload": any_value, "results": {"type": "object"}},
+        "required": ["from"],
+        "additionalProperties": False,
+    }
+    yield _Operation(
+        "post",
+        f"{one}/fork",
+        "fork",
+        "Start a new execution that takes over the history up to a step",
+        {202: "ExecutionShape"},
+        takes_key=True,
+        body=fork,
+        problems=given,
+    )
     ended = "End an execution at once, without cleanup"
     yield _Operation("post", f"{one}/terminate", "terminate", ended, execution, problems=late)
     pages = (_LIMIT, _CONTINUATION)

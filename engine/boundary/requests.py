@@ -12,6 +12,8 @@ import contextlib
 import uuid
 from typing import Any
 
+from engine.boundary.first_payload import first_payload
+from engine.boundary.forks import Fork, Forks
 from engine.boundary.status import Status
 from engine.core.declarations import MAX_REASON, Channel, Deferred, Workflow
 from engine.core.registry import Registry
@@ -36,7 +38,7 @@ from engine.ground.errors import (
 from engine.ground.names import execution_id, is_execution_id
 from engine.ground.settings import Settings
 from engine.store import transitions
-from engine.store.base import MAX_READS, Store, wait_for_replica
+from engine.store.base import Store
 from engine.store.documents import INPUT, OUTPUT, Execution, Large, is_large, new_run_id
 from engine.values.error_records import ErrorRecord
 from engine.values.logic_flags import CURRENT
@@ -89,10 +91,8 @@ class Requests:
         that drives it at once. Raises AlreadyStarted if that one has another payload."""
         if key is None:
             key = workflow.key_of(value)
-        elif not isinstance(key, str) or not key:
-            raise InvalidInput(
-                f"an idempotency key must be text that isn't empty, not {key!r}", [("key", "not a text")]
-            )
+        else:
+            _check_key(key)
         id = execution_id(workflow.name, key if key is not None else uuid.uuid4().hex)
         now = self._clock.now()
         large = is_large(text)
@@ -125,7 +125,7 @@ class Requests:
         return await (create(execution) if driver is None else driver.start_new(execution, create))
 
     async def _check_payload(self, workflow: Workflow[Any, Any], first: Execution, text: str) -> None:
-        payload = await self._first_payload(first)
+        payload = await first_payload(self._store, self._clock, first)
         found = Changes() if payload is None else changes(workflow.payload, payload, text, "payload")
         if found:
             raise AlreadyStarted(
@@ -136,17 +136,6 @@ class Requests:
                 found.differences,
                 found.outer,
             )
-
-    async def _first_payload(self, execution: Execution) -> str | None:
-        """The payload with which an execution was started. None if it isn't known any more."""
-        if execution.restarts or execution.payload is not None:
-            return None if execution.restarts else execution.payload
-        for reads in range(MAX_READS):
-            loaded = await self._store.load(execution.execution_id, execution.history_length)
-            if loaded.input is not None or INPUT in loaded.unreadable:
-                return loaded.input.value if loaded.input else None
-            await wait_for_replica(self._clock, reads)
-        return None
 
     async def send(self, execution_id: str, channel: Channel[Any], text: str, key: str | None) -> Status:
         """Add a value to a channel's inbox, once for each key. Raises AlreadySent for another value of one key."""
@@ -214,6 +203,15 @@ class Requests:
                 self._tell(reopened)
                 return await self.status(reopened)
 
+    async def fork(self, execution_id: str, wanted: Fork) -> Execution:
+        """Start a fork of an execution, or return the one that was made before with this key. Raises UnknownExecution,
+        NotForked, AlreadyStarted, InvalidInput, LaterEngine, UnreadableExecution."""
+        _check_id(execution_id)
+        if wanted.key is not None:
+            _check_key(wanted.key)
+        forks = Forks(self._store, self._registry, self._settings, self._clock)
+        return await forks.make(execution_id, wanted)
+
     async def purge(self, execution_id: str) -> None:
         """Delete all documents of an execution that has ended. Raises UnknownExecution. Raises NotEnded if the
         execution runs, or owes its exit to a parent. Also raises NotEnded if the execution ended only a moment ago: a
@@ -252,6 +250,11 @@ def _check_id(execution_id: str) -> None:
             f"an execution id has 32 hexadecimal digits, unlike {execution_id[:80]!r}",
             [("executionId", "malformed")],
         )
+
+
+def _check_key(key: object) -> None:
+    if not isinstance(key, str) or not key:
+        raise InvalidInput(f"an idempotency key is text and not empty, not {key!r}", [("key", "not a text")])
 
 
 def _check_reason(reason: object) -> None:

@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from engine.core.trace import Line
 from engine.ground.clock import Instant
+from engine.store.documents import ForkedFrom
 from engine.values.codec import Codec
 from engine.values.error_records import ErrorRecord, shown_data
 from engine.values.outcome import OutcomeKind
@@ -131,6 +132,28 @@ class StepsShape(Shape):
     continuation: str | None = None
 
 
+class ForkedFromShape(Shape):
+    """Where a fork comes from: the original and the step. `edited`: it was given another payload. `results`: the steps
+    that were given other results."""
+
+    execution_id: str
+    step: str
+    edited: bool | None = None
+    results: list[str] | None = None
+    by: str | None = None
+
+    @classmethod
+    def of(cls, origin: ForkedFrom) -> Self:
+        """The shape of a stored origin."""
+        return cls(
+            execution_id=origin.execution_id,
+            step=origin.step,
+            edited=origin.edited or None,
+            results=[*origin.results] or None,
+            by=origin.by,
+        )
+
+
 class EventShape(Shape):
     """An event of the history. An event of a step says since when the code waited, and from which line."""
 
@@ -147,6 +170,9 @@ class EventShape(Shape):
     worker: str | None = None
     patch: str | None = None
     child: str | None = Field(default=None, description="The execution id of the child.")
+    original: str | None = Field(
+        default=None, description="The execution id of the original, in whose history the events before are recorded."
+    )
     stack: list[LineShape] | None = None
 
 
@@ -211,6 +237,7 @@ class ExecutionShape(Shape):
     due_at: Instant | None = None
     left_alone: str | None = None
     heartbeats: dict[str, Any] | None = None
+    forked_from: ForkedFromShape | None = None
     result: Any = None
     links: dict[str, str] | None = None
     pending: list[StepShape] | None = None

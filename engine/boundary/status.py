@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from engine.ground.errors import ExecutionStopped
-from engine.store.documents import Execution
+from engine.store.documents import Execution, ForkedFrom
 from engine.values.error_records import ErrorClasses, ErrorRecord, rebuild
 from engine.values.outcome import OutcomeKind
 from engine.values.unseen import plain_json
@@ -31,6 +31,7 @@ class Status:
     unread_values: how many channel values had arrived by the end and were never received.
     due_at: while suspended, when the engine looks at the execution again by itself.
     heartbeats: the details that its activities noted last with `activity.heartbeat`, as plain JSON data by step.
+    forked_from: the original, the step, and who asked, if the execution is a fork.
     left_alone: why this app can't drive the execution: it lacks the workflow or the version. None if it can.
     """
 
@@ -57,6 +58,7 @@ class Status:
     due_at: datetime | None
     left_alone: str | None
     heartbeats: Mapping[str, Any] = field(default_factory=dict)
+    forked_from: ForkedFrom | None = None
     _raises: ErrorClasses = field(default=(), repr=False, compare=False)
 
     @classmethod
@@ -94,6 +96,7 @@ class Status:
             left_alone=left_alone,
             heartbeats={step: plain_json(last.details) for step, last in execution.heartbeats.items()},
             _raises=raises,
+            forked_from=execution.forked_from,
         )
 
     @property

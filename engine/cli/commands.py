@@ -15,7 +15,7 @@ from engine.cli.problems import Refused, add_command
 from engine.cli.reading import get, history, list_executions, stack, timeline, tree
 from engine.cli.recordings import export, replay
 from engine.cli.starting import start
-from engine.cli.steering import interrupt, purge, resolve, resume, retry, send, terminate
+from engine.cli.steering import fork, interrupt, purge, resolve, resume, retry, send, terminate
 from engine.cli.watching import watch
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -57,6 +57,7 @@ add_command(app, "send", send)
 add_command(app, "interrupt", interrupt)
 add_command(app, "resume", resume)
 add_command(app, "retry", retry)
+add_command(app, "fork", fork)
 add_command(app, "terminate", terminate)
 add_command(app, "purge", purge)
 add_command(app, "bulk", bulk, takes_filter=True)

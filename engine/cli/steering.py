@@ -36,6 +36,10 @@ def send(
     execution: Named,
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="Its name.")],
     value: Value,
+    results: Annotated[
+        list[str] | None,
+        typer.Option("--result", metavar="STEP=JSON", help="Another result for an earlier step. May be repeated."),
+    ] = None,
     key: Key = None,
     once: Annotated[str | None, typer.Option("--once", metavar="KEY", help="Send the value once for each KEY.")] = None,
     url: Url = None,
@@ -66,6 +70,36 @@ def retry(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = 
     """Let an execution that failed or was interrupted run again, from the activity that failed."""
     with Api.at(url) as api:
         report(api.post(f"executions/{id_of(execution, key)}/retry"), as_json)
+
+
+def fork(
+    execution: Named,
+    step: Annotated[str, typer.Argument(metavar="STEP", help="From which step, as the history names it.")],
+    payload: Annotated[
+        str | None, typer.Option("--payload", metavar="JSON", help="Another payload; JSON, @FILE, or - for stdin.")
+    ] = None,
+    results: Annotated[
+        list[str] | None,
+        typer.Option("--result", metavar="STEP=JSON", help="Another result for an earlier step. May be repeated."),
+    ] = None,
+    key: Key = None,
+    once: Annotated[str | None, typer.Option("--once", metavar="KEY", help="The fork's idempotency key.")] = None,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a new execution that takes over the history up to a step, and goes on from there."""
+    edited = "" if payload is None else f', "payload": {json_given(payload, "payload")}'
+    if results:
+        edited += f', "results": {{{", ".join(map(_member, results))}}}'
+    headers = {} if once is None else {"Idempotency-Key": once}
+    with Api.at(url) as api:
+        body = f'{{"from": {json.dumps(step)}{edited}}}'
+        report(api.call("POST", f"executions/{id_of(execution, key)}/fork", None, body, headers).body, as_json)
+
+
+def _member(result: str) -> str:
+    step, _, value = result.partition("=")
+    return f"{json.dumps(step)}: {json_given(value, 'result')}"
 
 
 def terminate(execution: Named, key: Key = None, url: Url = None, as_json: AsJson = False) -> None:

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from engine.core.activity import Activity
 from engine.core.declarations import Channel, Deferred, Workflow
 from engine.core.displayed import Displayed
+from engine.core.identities import Identities
 from engine.core.loop import DurableLoop, DurableTimer
 from engine.core.messages import Message, MessageKind
 from engine.core.patches import Patches
@@ -43,17 +44,14 @@ class Context:
     def __init__(
         self,
         workflow: Workflow[Any, Any],
-        execution_id: str,
+        identities: Identities,
         started_at: datetime,
-        ancestors: tuple[str, ...],
-        run: str | None,
         flags: frozenset[str],
         patches: Patches,
         raises: ErrorClasses,
         displayed: Displayed,
     ) -> None:
         self.workflow = workflow
-        self.execution_id = execution_id
         self.turn = 0
         """The number of the event that the run applied last; 0 is the beginning."""
         self.loop = DurableLoop(started_at.timestamp(), self)  # type: ignore[abstract]
@@ -64,12 +62,24 @@ class Context:
         self.displayed = displayed
         self.received: dict[str, StepResolved] = {}
         """The events that resolved deferreds, by the deferreds' names."""
-        self._ancestors = ancestors
-        self._own = execution_id if run is None else f"{execution_id}/{run}"
-        seed = self._own if LogicFlag.RUN_SEED in flags else execution_id
-        self.random = random.Random(hashlib.sha256(seed.encode()).digest())
+        self._identities = identities
+        self._identity = identities.at(0)
+        self.random = random.Random(self._seed())
         self._log: list[LogLine] = []
         self._activities: dict[str, Activity[Any, Any]] = {}
+
+    @property
+    def execution_id(self) -> str:
+        """The id of the execution, as the code sees it in this turn."""
+        return self._identity.execution_id
+
+    def next_turn(self) -> None:
+        """Begin the turn of the next event. Where a fork leaves its original, the random numbers begin anew."""
+        self.turn += 1
+        identity = self._identities.at(self.turn)
+        if identity != self._identity:
+            self._identity = identity
+            self.random.seed(self._seed())
 
     @property
     def now(self) -> datetime:
@@ -156,8 +166,8 @@ class Context:
         TooLarge or ValueError before the step opens, if the child can't be started."""
         text, value = workflow.stored_payload(payload)
         id, key = self.steps.number(workflow.name), workflow.key_of(value)
-        child = execution_id(workflow.name, key if key is not None else f"{self._own}/{id}")
-        if child in (self.execution_id, *self._ancestors):
+        child = execution_id(workflow.name, key if key is not None else f"{self._identity.run}/{id}")
+        if child in (self.execution_id, *self._identity.ancestors):
             raise ValueError(f"workflow {workflow.name} can't wait for itself or for its own ancestor {child}")
         fingerprint = digest([child, workflow.payload.canonical(value) if workflow.takes_payload else None])
         future, is_own, tags = self.loop.create_future(), key is None, workflow.tags_of(value)
@@ -235,3 +245,7 @@ class Context:
         """Add a line to the workflow's log."""
         if not self.loop.is_closed():
             self._log.append(LogLine(self.turn, level, message, error, extra))
+
+    def _seed(self) -> bytes:
+        seed = self._identity.run if LogicFlag.RUN_SEED in self.flags else self.execution_id
+        return hashlib.sha256(seed.encode()).digest()

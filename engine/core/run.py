@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +23,7 @@ from engine.core.commands import Command
 from engine.core.context import Context
 from engine.core.declarations import Workflow
 from engine.core.displayed import Displayed
+from engine.core.identities import Identities, Identity
 from engine.core.leftovers import leftovers
 from engine.core.patches import Patches
 from engine.core.step_table import answer, settle
@@ -38,7 +39,17 @@ from engine.core.steps import (
 from engine.ground.clock import FAR_FUTURE
 from engine.ground.errors import NonDeterminism, UnknownLogic
 from engine.values.error_records import ErrorClasses
-from engine.values.events import AttemptFailed, Begun, Event, Interrupted, Patched, StepHeld, StepKind, StepResolved
+from engine.values.events import (
+    AttemptFailed,
+    Begun,
+    Event,
+    Forked,
+    Interrupted,
+    Patched,
+    StepHeld,
+    StepKind,
+    StepResolved,
+)
 from engine.values.logic_flags import LogicFlag, unknown
 from engine.values.outcome import Outcome
 
@@ -76,9 +87,8 @@ class Run:
         self.patches = Patches(history, has_begun)
         self.displayed = Displayed(tags)
         """What the code shows of itself to people."""
-        self.context = Context(
-            workflow, execution_id, started_at, ancestors, run, frozenset(flags), self.patches, raises, self.displayed
-        )
+        identities = Identities(Identity(execution_id, run, ancestors), history)
+        self.context = Context(workflow, identities, started_at, frozenset(flags), self.patches, raises, self.displayed)
         """The functions that the code calls."""
         self.steps = self.context.steps
         """The steps that the code waits for now."""
@@ -142,8 +152,8 @@ class Run:
 
     def apply(self, event: Event) -> None:
         """Apply one event, and run the code until it waits again. Raises a Fault."""
-        self.context.turn += 1
-        self._loop.now = max(self._loop.now, event.at.timestamp())
+        self.context.next_turn()
+        before, self._loop.now = self._loop.now, max(self._loop.now, event.at.timestamp())
         match event:
             case StepResolved():
                 self._resolve(event)
@@ -169,6 +179,11 @@ class Run:
             case Interrupted():
                 self.ended_at = min(self.turn - 1, self.turn if self.ended_at is None else self.ended_at)
                 self._wind_up.interrupt(event.reason)
+            case Forked():
+                if self.ended_at is not None:  # the code ended in the turn that is run anew
+                    self.ended_at = self.turn
+                self.steps.delay_timers(timedelta(seconds=self._loop.now - before))
+                return
             case Patched():
                 if self.ended_at == self.turn - 1:  # its turn was the last one, and keeps it
                     self.ended_at = self.turn
@@ -200,6 +215,16 @@ class Run:
     def is_open(self, kind: StepKind, step: str) -> bool:
         """Whether the code waits for that step now."""
         return step in self.steps.of_kind(kind)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the workflow's own code has ended."""
+        return self._wind_up.has_ended
+
+    @property
+    def undoable(self) -> tuple[str, ...]:
+        """The compensations that are registered and have not begun, by name."""
+        return self._wind_up.undoable
 
     def leftovers(self) -> tuple[str, ...]:
         """The leftovers of the code, once it has ended."""

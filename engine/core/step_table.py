@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Literal, Protocol
 
 from engine.core.commands import Command, DropActivity, DropChild, StartActivity, StartChild
 from engine.core.loop import DurableFuture
 from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep, Step, TimerStep
+from engine.ground.clock import FAR_FUTURE
 from engine.values.error_records import ErrorClasses, rebuild
 from engine.values.events import StepKind, StepResolved
 
@@ -86,6 +89,11 @@ class StepTable:
     def change(self, step: Step) -> None:
         """Replace the open step that has the same id."""
         self.of_kind(step.kind)[step.id] = step
+
+    def delay_timers(self, by: timedelta) -> None:
+        """Let each open timer end later: its remaining time is the same, and the clock has moved on without it."""
+        for timer in list(self.timers.values()):
+            self.change(replace(timer, due=timer.due + min(by, FAR_FUTURE - timer.due)))
 
     def start(self, step: Step) -> None:
         """Ask the driver to start `step`, if it is an activity or a child."""

@@ -10,6 +10,7 @@ from typing import Any
 from engine.core.activity import Activity
 from engine.core.declarations import Channel, Deferred, Workflow
 from engine.core.loop import DurableFuture, DurableTimer
+from engine.values.codec import Codec
 from engine.values.events import StepKind
 from engine.values.inputs import differences, recordable, unequal
 
@@ -127,3 +128,18 @@ class LogLine:
     error: Any
     """The exception that the line shows, as `logging` takes it for `exc_info`."""
     extra: dict[str, Any] | None
+
+
+def codec_of(step: Step) -> Codec | None:
+    """How the value that a step brings is stored. None if it brings none."""
+    match step:
+        case ActivityStep(activity=activity):
+            return activity.signature.result
+        case DeferredStep(deferred=deferred):
+            return deferred.codec
+        case ChannelStep(channel=channel):
+            return channel.codec
+        case ChildStep(workflow=workflow, waits=True):
+            return workflow.result
+        case _:
+            return None

@@ -99,6 +99,11 @@ class WindUp:
         if error is not None:
             self._answers.append(error)
 
+    @property
+    def undoable(self) -> tuple[str, ...]:
+        """The compensations that are registered and have not begun, by name."""
+        return tuple(name for name, _ in self._compensations)
+
     def compensate(self, name: str, undo: Callable[[], Awaitable[Any]]) -> None:
         """Register `undo` under `name`. It runs if the workflow fails or is interrupted."""
         self._compensations.append((name, undo))

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from engine.driving.chunking import MAX_CHUNK_BYTES, grouped, size_of
 from engine.driving.claim import Claim
 from engine.driving.inbox import Inbox
 from engine.ground.clock import Clock
@@ -29,12 +30,7 @@ from engine.store import transitions
 from engine.store.base import MAX_DISCARD, MAX_READS, Loaded, Store, payload_of, wait_for_replica
 from engine.store.documents import INPUT, Chunk, Heartbeat, InboxItem, Large, chunk_id, is_large, new_run_id, of_run
 from engine.store.transitions import Fields, Replacement
-from engine.values.codec import stored_size
-from engine.values.events import AttemptFailed, Begun, Event, Restarted, StepHeld, StepResolved, Takeover, effective
-
-MAX_CHUNK_BYTES = 900_000
-"""The most bytes of values in a chunk, unless one event alone is larger. A chunk and the exec document must fit into
-one transaction of 2 MB."""
+from engine.values.events import Event, Restarted, Takeover, effective
 
 EVENTS_AT_A_TIME = 200
 """Events that are decoded, replayed or delivered before other executions of the process get a turn."""
@@ -122,7 +118,7 @@ class Lease:
 
     async def append(self, events: list[Event]) -> None:
         """Add events to the history. Raises LeaseLost, StoreError."""
-        for group in _groups(events):
+        for group in grouped(events):
             try:
                 await self._store.append(self._chunk(self._length, group))
             except Taken:
@@ -133,8 +129,8 @@ class Lease:
         """Write the last events and the transition that ends the hold. False if there was news: the news has been taken
         in, the lease is still held, and `events` holds the events that are not written yet. Raises LeaseLost,
         StoreError."""
-        groups = _groups(events)
-        alone = bool(groups) and (output is not None or sum(map(_size, groups[-1])) > MAX_CHUNK_BYTES)
+        groups = grouped(events)
+        alone = bool(groups) and (output is not None or sum(map(size_of, groups[-1])) > MAX_CHUNK_BYTES)
         for group in groups if alone else groups[:-1]:
             await self.append(group)
             del events[: len(group)]
@@ -335,29 +331,3 @@ async def _decoded(chunk: Chunk) -> list[Event]:
         await asyncio.sleep(0)
         events += chunk.decoded(start, start + EVENTS_AT_A_TIME)
     return events
-
-
-def _groups(events: Iterable[Event]) -> list[list[Event]]:
-    """Events in groups, each small enough for one chunk."""
-    groups: list[list[Event]] = []
-    room = 0
-    for event in events:
-        size = _size(event)
-        if not groups or size > room:
-            groups.append([])
-            room = MAX_CHUNK_BYTES
-        groups[-1].append(event)
-        room -= size
-    return groups
-
-
-def _size(event: Event) -> int:
-    """The approximate size of an event in a chunk, in bytes."""
-    size = 200 + (stored_size(event.value or "") if isinstance(event, StepResolved) else 0)
-    if isinstance(event, StepResolved | AttemptFailed | StepHeld) and event.error is not None:
-        size += len(event.error.model_dump_json().encode())
-    if isinstance(event, StepResolved | AttemptFailed | StepHeld | Begun) and event.input is not None:
-        size += sum(stored_size(text) for text in event.input.values())
-    if isinstance(event, AttemptFailed | StepHeld):
-        size += stored_size(event.details or "")
-    return size

@@ -20,7 +20,7 @@ from engine.store import transitions
 from engine.store.base import Store
 from engine.store.documents import Chunk, Execution, Parent, of_run
 from engine.values.error_records import ErrorRecord
-from engine.values.events import Event, Reopened, Restarted, StepResolved, effective
+from engine.values.events import Event, Forked, Reopened, Restarted, StepResolved, effective
 
 
 async def reopen(store: Store, clock: Clock, execution: Execution, waiting: Parent | None = None) -> Execution:
@@ -64,14 +64,14 @@ def _check(execution: Execution, waiting: Parent | None) -> None:
 
 def _kept(events: Sequence[Event], execution: Execution) -> int:
     """How many events count: those before the end of the code, or before the end of the activities and children that
-    failed it. The event that began the run always counts: it has the payload."""
-    began = 1 if events and isinstance(events[0], Restarted) else 0
+    failed it. The event that began the run always counts: it has the payload. So do those that a fork took over."""
+    began = max((number for number, event in enumerate(events, 1) if isinstance(event, Restarted | Forked)), default=0)
     own = max(execution.ended_at or 0, began)
     if execution.outcome == "interrupted" or execution.error is None:
         return own
     failures = {
         number: (event.error.type, event.error.message)
-        for number, event in enumerate(events[:own])
+        for number, event in enumerate(events[began:own], began)
         if isinstance(event, StepResolved) and event.kind in ("activity", "child") and event.error is not None
     }
     return min(_origins(execution.error, failures), default=own)

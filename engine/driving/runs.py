@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.core.declarations import Workflow
+from engine.core.patches import begins_at
 from engine.core.run import Run
 from engine.store.documents import Execution
 from engine.store.transitions import Fields
 from engine.values.error_records import ErrorClasses
-from engine.values.events import Event
+from engine.values.events import Event, Forked
 
 
 def run_of(
@@ -26,16 +27,17 @@ def run_of(
     history: the events that are recorded so far.
     raises: the exception classes that the app's activities declare, as `Registry.raises` has them.
     """
+    forks = [event for event in history if isinstance(event, Forked)]
     return Run(
         workflow,
         execution.execution_id,
         payload or "null",
-        execution.run_started_at,
+        forks[0].started_at if forks else execution.run_started_at,
         execution.ancestors,
         execution.run_id,
         execution.logic_flags,
         history,
-        bool(execution.logged),
+        execution.logged > begins_at(history),
         raises,
         execution.tags,
     )

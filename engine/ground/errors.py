@@ -25,6 +25,7 @@
     │   ├── AlreadyEnded, NotEnded, ExecutionStopped
     │   ├── LaterEngine         a later version of the engine wrote the execution
     │   ├── NotReopened         an execution that has ended can't run again
+    │   ├── NotForked           an execution can't be forked there, or not with that payload
     │   └── UnreadableExecution
     └── StoreError
         ├── Conflict            another writer changed the document first: read again
@@ -220,6 +221,11 @@ class LaterEngine(ClientError):
 
 class NotReopened(ClientError):
     """The execution has ended in a way that doesn't let it run again. The message says why."""
+
+
+class NotForked(ClientError):
+    """The execution can't be forked from that step, or not with that payload. The message says why. Nothing is
+    stored."""
 
 
 class NotEnded(ClientError):

@@ -47,6 +47,8 @@ DOCUMENTS_AT_A_TIME = 200
 """Documents that are validated before other executions of the process get a turn."""
 MAX_DISCARD = 90
 """Documents that one commit deletes. A transaction of Cosmos DB has 100 operations."""
+MAX_BESIDE = 90
+"""Documents that are created together with an execution."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,11 @@ class Store(Protocol):
         meanwhile, the last repetition takes effect a second time."""
         ...
 
-    async def create(self, execution: Execution, input: Large | None = None) -> Execution:
-        """Store a new execution. Raises Taken if there is one with its id."""
+    async def create(
+        self, execution: Execution, input: Large | None = None, beside: Sequence[Chunk | InboxItem] = ()
+    ) -> Execution:
+        """Store a new execution, its large payload, and what else it begins with (MAX_BESIDE documents at most), in one
+        transaction. Raises Taken if one of the documents exists."""
         ...
 
     async def read(self, execution_id: str) -> Execution:

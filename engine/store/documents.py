@@ -130,6 +130,21 @@ class Heartbeat(BaseModel):
     details: JsonText
 
 
+class ForkedFrom(BaseModel):
+    """Where a fork comes from: the original, its run, and the step. `edited`: the fork was given another payload.
+    `results`: the steps that were given other results, each with the digest of its result. `by`: who asked for it, if
+    callers sign in."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, validate_by_name=True)
+
+    execution_id: str
+    run_id: str | None = None
+    step: str
+    edited: bool = False
+    results: dict[str, str] = Field(default={}, exclude_if=lambda results: not results)
+    by: str | None = None
+
+
 class Execution(Record):
     """The exec document."""
 
@@ -152,6 +167,8 @@ class Execution(Record):
     ancestors: tuple[str, ...] = ()
     """The executions that wait for it, directly or through others, and the one that started it without waiting. It
     must not wait for any of them."""
+    forked_from: ForkedFrom | None = None
+    """The execution whose history it took over, if it is a fork."""
     tags: dict[str, str] = {}
     custom_status: JsonText | None = None
     """What the workflow's code shows of itself, as JSON text."""

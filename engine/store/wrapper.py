@@ -53,8 +53,10 @@ class WatchedStore:
         """The number of calls of these methods, or of all methods."""
         return sum(1 for call in self.calls if not methods or call.method in methods)
 
-    async def create(self, execution: Execution, input: Large | None = None) -> Execution:
-        return await self._pass("create", self.inner.create, execution, input)
+    async def create(
+        self, execution: Execution, input: Large | None = None, beside: Sequence[Chunk | InboxItem] = ()
+    ) -> Execution:
+        return await self._pass("create", self.inner.create, execution, input, beside)
 
     async def read(self, execution_id: str) -> Execution:
         return await self._pass("read", self.inner.read, execution_id)

@@ -122,6 +122,26 @@ class Reopened:
 
 
 @dataclass(frozen=True, slots=True)
+class Forked:
+    """The events before this one, since the Forked before, come from the history of the original `execution_id`.
+
+    run_id, ancestors: of the original. Its code asked for its steps under them, so the replay does the same.
+    started_at: the time that the code of the first original saw at its beginning.
+    turn: the last turn of the taken-over code. It is run anew: from there on, the code asks as the fork.
+    step: the step from which the execution was forked.
+    """
+
+    at: Instant
+    execution_id: Annotated[str, Field(alias="executionId")]
+    run_id: Annotated[str | None, Field(alias="runId")]
+    ancestors: tuple[str, ...]
+    started_at: Annotated[Instant, Field(alias="startedAt")]
+    turn: int
+    step: str
+    kind: Literal["forked"] = "forked"
+
+
+@dataclass(frozen=True, slots=True)
 class Patched:
     """From `turn` on, the run follows this change of its code. `turn` is the number of the event after which the code
     asked; 0 is the beginning. `deprecated`: the code had already lost the old branch, so it may stop asking."""
@@ -133,7 +153,9 @@ class Patched:
     kind: Literal["patched"] = "patched"
 
 
-Event = StepResolved | AttemptFailed | StepHeld | Begun | Interrupted | Takeover | Restarted | Reopened | Patched
+Event = (
+    StepResolved | AttemptFailed | StepHeld | Begun | Interrupted | Takeover | Restarted | Reopened | Forked | Patched
+)
 
 _events: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="kind")]])
 

@@ -148,6 +148,20 @@ def test_an_execution_is_stopped(site: Site) -> None:
     assert site.ok("purge", id, "--json").json == {"executionId": id, "purged": True}
 
 
+def test_an_execution_is_forked(site: Site) -> None:
+    """From a step, with another payload and another result. The same key gives the same fork."""
+    id = site.start("forkable", "sugar")
+    site.reach(id, lambda status: status["status"] == "complete")
+    edits = ["--payload", '"milk"', "--result", "double=7", "--once", "k"]
+    fork = site.ok("fork", id, "double#2", *edits, "--json").json
+    assert fork["forkedFrom"] == {"executionId": id, "step": "double#2", "edited": True, "results": ["double"]}
+    site.reach(fork["executionId"], lambda status: status["status"] == "complete")
+    assert site.ok("get", fork["executionId"], "--json").json["result"] == "14 milk"
+    assert site.ok("fork", id, "double#2", *edits, "--json").json["executionId"] == fork["executionId"]
+    assert "it has no step 'nowhere'" in site.run("fork", id, "nowhere").err
+    assert "the result isn't JSON" in site.run("fork", id, "double#2", "--result", "double").err
+
+
 def test_bulk_counts_first(site: Site) -> None:
     """Nothing happens without --yes; who is refused is named."""
     ids = {site.start("stuck", "s"), site.start("stuck", "s")}

@@ -54,7 +54,7 @@ FIELDS = {
     ),
 }
 IDS = {"exec", "input", "output", "history::", "deferred::", "channel::", "child::"}
-KINDS = {"begun", "held", "patched", "reopened", "takeover", "timer"}
+KINDS = {"begun", "forked", "held", "patched", "reopened", "takeover", "timer"}
 
 
 def test_the_words_are_sorted() -> None:

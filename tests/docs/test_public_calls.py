@@ -30,7 +30,7 @@ BY_AUTHORS = (
 
 ENGINES_OWN = {
     engine.Activity: {"is_same", "sharing_with", "signature"},
-    engine.Client: {"read", "resolve_json", "send_json", "start_json"},
+    engine.Client: {"fork_json", "read", "resolve_json", "send_json", "start_json"},
     engine.Workflow: {"arguments", "default_payload", "key_of", "stored_payload", "tags_of"},
 }
 """What the engine calls itself."""

@@ -122,6 +122,13 @@ async def flaky(text: str) -> str:
 
 
 @workflow
+async def forkable(text: str) -> str:
+    first = await double(2)
+    second = await double(first)
+    return f"{second} {text}"
+
+
+@workflow
 async def many(number: int) -> int:
     total = 0
     for start in range(0, number, 100):
@@ -129,6 +136,8 @@ async def many(number: int) -> int:
     return total
 
 
-runtime = Runtime.from_environment([waits, part, retries, asks, returns, fails, stuck, untidy, flaky, many], os.environ)
+runtime = Runtime.from_environment(
+    [waits, part, retries, asks, returns, fails, stuck, untidy, flaky, forkable, many], os.environ
+)
 app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
 app.register_functions(blueprint(runtime))

@@ -233,6 +233,28 @@ def test_a_failed_execution_is_retried(open_page: OpenPage, site: Site) -> None:
     assert [reach(site, id, ended).get("result") for id in ids] == ["one", "two", "three"]
 
 
+def test_an_execution_is_forked_from_a_step(open_page: OpenPage, site: Site) -> None:
+    """With another payload. The page then shows the fork, and where it comes from."""
+    id = site.start("forkable", "sugar")
+    assert reach(site, id, ended)["result"] == "8 sugar"
+    page = open_page(f"#/executions/{id}")
+    page.get_by_role("button", name="Event 2:").click()
+    page.get_by_role("button", name="Fork from here…").click()
+    dialog = page.get_by_role("dialog", name="Fork forkable")
+    expect(dialog.get_by_label("From step")).to_have_value("double#2")
+    expect(dialog.get_by_label("Payload")).to_have_value('"sugar"')
+    check(page, "fork")
+    dialog.get_by_label("Payload").fill('"milk')
+    dialog.get_by_role("button", name="Fork").click()
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    dialog.get_by_label("Payload").fill('"milk"')
+    dialog.get_by_role("button", name="Fork").click()
+    expect(said(page)).to_contain_text(f"{id[:8]} was forked from double#2")
+    expect(page.get_by_text("forked from").first).to_contain_text(f"{id[:8]} at double#2")
+    expect(page.get_by_role("group", name="Result")).to_contain_text("8 milk")
+    assert reach(site, id, ended)["result"] == "8 sugar"
+
+
 def test_what_has_ended_is_purged(open_page: OpenPage, site: Site) -> None:
     id = site.start("returns", "a")
     reach(site, id, ended)

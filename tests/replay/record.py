@@ -78,6 +78,15 @@ async def reopen(env: Environment, id: str) -> None:
     await say_yes_but(env, id)
 
 
+async def fork(env: Environment, id: str) -> str:
+    await env.finish(id)
+    chunks = (await env.store.inner.load(id)).chunks
+    steps = [event["step"] for chunk in chunks for event in chunk.events if event["kind"] == "activity"]
+    forked = await env.client.fork(id, steps[-1], key="recorded fork")
+    await env.finish(forked)
+    return forked.execution_id
+
+
 async def terminate(env: Environment, id: str) -> None:
     await env.drive(id)
     await env.client.terminate(id)
@@ -178,6 +187,7 @@ STORIES: dict[str, tuple[Workflow[Any, Any], Any, Script]] = {
     "taken-over": (recorded.abandoned, None, take_over),
     "values": (values, EVERYTHING, to_its_end),
     "large": (large, LONG, to_its_end),
+    "forked": (recorded.place, Order(id="o-2", items=["lamp", "table"]), fork),
     "reopened": (recorded.waits, None, reopen),
     "patched": (recorded.evolves, None, patch),
     "standing": (recorded.standing, None, let_it_stand),
@@ -214,8 +224,8 @@ async def record(name: str) -> str:
     async with Environment(WORKFLOWS) as env:
         id = (await env.start(code, payload, key=f"recorded {name}")).execution_id
         env.clock.advance(timedelta(milliseconds=1234))
-        await script(env, id)
-        text = await export(env.store.inner, id)
+        other = await script(env, id)
+        text = await export(env.store.inner, other if isinstance(other, str) else id)
     data = json.loads(text) | {"asked": asked(text)[1]}
     return laid_out(data)
 

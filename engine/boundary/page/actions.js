@@ -2,7 +2,7 @@
 import { html, useState } from "./preact-htm.js";
 import { act } from "./api.js";
 import { SchemaForm } from "./forms.js";
-import { Dialog, say } from "./ui.js";
+import { Dialog, plain, say } from "./ui.js";
 
 const short = (id) => id.slice(0, 8);
 
@@ -101,6 +101,47 @@ export function Give({ step, execution, onClose, onDone }) {
   return html`<${Dialog} title=${isDeferred ? `Resolve ${step.name}?` : `Send to ${step.name}?`} onClose=${onClose}>
     <p>${isDeferred ? "The workflow gets this value, and goes on. The first value wins: it can't be changed." : "The workflow gets one more value."}</p>
     <${SchemaForm} schema=${step.schema} name=${step.name} submit=${isDeferred ? "Resolve" : "Send"} onSubmit=${submit} onCancel=${onClose} busy=${busy} problem=${problem} />
+  <//>`;
+}
+
+// Starts a new execution from a step of this one, with the same payload or another one.
+export function Fork({ execution, steps, step, payload, onClose, onDone }) {
+  const [from, setFrom] = useState(step || steps.at(-1) || "");
+  const first = payload === undefined ? "" : plain(payload);
+  const [text, setText] = useState(first);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState(null);
+  const go = async (event) => {
+    event.preventDefault();
+    try {
+      if (text !== first) JSON.parse(text);
+      setBusy(true);
+      const edited = text === first ? "" : `, "payload": ${text}`;
+      const fork = await act("POST", `executions/${execution.executionId}/fork`, `{"from": ${JSON.stringify(from)}${edited}}`);
+      say(`${execution.workflow} ${short(execution.executionId)} was forked from ${from} as ${short(fork.executionId)}.`);
+      onClose();
+      onDone("fork");
+      location.hash = `#/executions/${fork.executionId}`;
+    } catch (error) {
+      setProblem(error);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${`Fork ${execution.workflow} ${short(execution.executionId)}?`} onClose=${onClose}>
+    <form onSubmit=${go}>
+      <p>A new execution takes over what this one has recorded before the step, and goes on from there. This one stays as it is.</p>
+      <div class="field"><label for="from">From step</label>
+        <select id="from" onChange=${(event) => setFrom(event.currentTarget.value)}>
+          ${steps.map((name) => html`<option value=${name} selected=${name === from}>${name}</option>`)}</select></div>
+      <div class="field"><label for="fork-payload">Payload</label>
+        <textarea id="fork-payload" rows="6" spellcheck="false" placeholder="the same" onInput=${(event) => setText(event.currentTarget.value)}>${text}</textarea>
+        <p class="hint">What you change must matter only after the step.</p></div>
+      ${problem && html`<p class="notice bad" role="alert">${problem.message}</p>`}
+      <div class="buttons"><span class="grow"></span>
+        <button type="button" onClick=${onClose}>Cancel</button>
+        <button type="submit" class="primary" disabled=${busy || !from}>Fork</button>
+      </div>
+    </form>
   <//>`;
 }
 

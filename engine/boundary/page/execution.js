@@ -1,14 +1,14 @@
 // One execution: why it isn't moving first, then what it did.
 import { html, useContext, useEffect, useRef, useState } from "./preact-htm.js";
 import { get, getAll, usePoll } from "./api.js";
-import { ACTIONS, Ask, Give } from "./actions.js";
+import { ACTIONS, Ask, Fork, Give } from "./actions.js";
 import { listAddress } from "./list.js";
 import { Timeline } from "./timeline.js";
 import { Copy, Dialog, ErrorTree, Notice, Place, Rows, Settings, State, Time, Value, moment, plain, span, stateOf } from "./ui.js";
 
 const KINDS = { activity: "Activity", timer: "Timer", deferred: "Deferred", channel: "Channel", child: "Child" };
 const ORDER = ["deferred", "activity", "channel", "child", "timer"];
-const EVENTS = { attempt: "Attempt failed", begun: "Child began", interrupted: "Interrupted", takeover: "Taken over", patched: "Patched" };
+const EVENTS = { attempt: "Attempt failed", begun: "Child began", interrupted: "Interrupted", takeover: "Taken over", patched: "Patched", forked: "Forked from" };
 
 function useDetails(id, execution) {
   const [details, setDetails] = useState({});
@@ -45,6 +45,7 @@ export function Execution({ id }) {
   const [details, reload] = useDetails(id, execution);
   const [asking, setAsking] = useState(null);
   const [giving, setGiving] = useState(null);
+  const [forking, setForking] = useState(null);
   const [purged, setPurged] = useState(false);
   useEffect(() => setPurged(false), [id]);
   const onDone = (name) => { if (name === "purge") setPurged(true); else { again(); reload(); } };
@@ -55,17 +56,22 @@ export function Execution({ id }) {
   if (!execution) {
     return html`<main id="main"><h1>Execution</h1><p><code class="break">${id}</code></p><${Notice} problem=${problem} />${!problem && html`<p class="quiet">Loading…</p>`}</main>`;
   }
+  const forkable = [...new Set((details.steps || []).filter((step) => step.kind !== "timer" && step.state !== "dropped").map((step) => step.step))];
+  const payload = details.history?.payload && !isCut(details.history.payload) ? details.history.payload.value ?? null : undefined;
   const actions = Object.entries(ACTIONS).filter(([, action]) => action.allowed(execution));
   return html`<main class="execution" id="main">
     <header class="title">
       <h1>${execution.workflow} <${State} of=${execution} /></h1>
-      <div class="actions">${actions.map(([name, action]) => html`<button class=${action.danger ? "danger" : ""} onClick=${() => setAsking(name)}>${action.title}</button>`)}</div>
+      <div class="actions">${actions.map(([name, action]) => html`<button class=${action.danger ? "danger" : ""} onClick=${() => setAsking(name)}>${action.title}</button>`)}
+        ${forkable.length > 0 && html`<button onClick=${() => setForking({})}>Fork</button>`}</div>
       <p class="facts"><span><code class="break">${execution.executionId}</code> <${Copy} text=${execution.executionId} label="the execution id" /></span>
         <span>version ${execution.version}</span>
         <span>started <${Time} at=${execution.createdAt} /></span>
         ${execution.completedAt
           ? html`<span>ended <${Time} at=${execution.completedAt} /> after ${span((new Date(execution.completedAt) - new Date(execution.createdAt)) / 1000)}</span>`
           : html`<span>changed <${Time} at=${execution.updatedAt} relative /></span>`}
+        ${execution.forkedFrom && html`<span>forked from <a href=${`#/executions/${execution.forkedFrom.executionId}`}><code>${execution.forkedFrom.executionId.slice(0, 8)}</code></a>${" "}
+          at ${execution.forkedFrom.step}${execution.forkedFrom.by && html` by ${execution.forkedFrom.by}`}</span>`}
         ${Object.entries(execution.tags || {}).map(([name, value]) => html`<a class="tag" href=${listAddress(`workflow:${execution.workflow} tag.${name}:${JSON.stringify(value)}`)}>${name}=${value}</a>`)}</p>
     </header>
     <${Notice} problem=${problem} />
@@ -76,7 +82,7 @@ export function Execution({ id }) {
     <${Section} title="Timeline">${details.steps
       ? details.steps.length ? html`<${Timeline} execution=${execution} steps=${details.steps} events=${details.history.events} />` : html`<p class="quiet">${details.problem ? "Its steps can't be shown." : "It has asked for nothing yet."}</p>`
       : html`<p class="quiet">Loading…</p>`}<//>
-    <${Section} title="Events">${details.history ? html`<${Events} id=${id} history=${details.history} execution=${execution} />` : html`<p class="quiet">Loading…</p>`}<//>
+    <${Section} title="Events">${details.history ? html`<${Events} id=${id} history=${details.history} execution=${execution} forkable=${forkable} onFork=${(step) => setForking({ step })} />` : html`<p class="quiet">Loading…</p>`}<//>
     <div class="pair">
       <${Section} title="Payload">${details.history?.payload && (isCut(details.history.payload)
         ? html`<${Large} id=${id} size=${details.history.payload.size} />` : html`<${Value} value=${details.history.payload.value ?? null} label="Payload" />`)}<//>
@@ -84,6 +90,7 @@ export function Execution({ id }) {
     </div>
     <${Section} title="Family"><${Family} id=${id} version=${execution.updatedAt} /><//>
     ${asking && html`<${Ask} name=${asking} execution=${execution} onClose=${() => setAsking(null)} onDone=${onDone} />`}
+    ${forking && html`<${Fork} execution=${execution} steps=${forkable} step=${forking.step} payload=${payload} onClose=${() => setForking(null)} onDone=${onDone} />`}
     ${giving && html`<${Give} step=${giving} execution=${execution} onClose=${() => setGiving(null)} onDone=${onDone} />`}
   </main>`;
 }
@@ -162,7 +169,7 @@ function Pending({ step, onGive }) {
   </li>`;
 }
 
-function Events({ id, history, execution }) {
+function Events({ id, history, execution, forkable, onFork }) {
   const { utc } = useContext(Settings);
   const [open, setOpen] = useState(null);
   const shown = [
@@ -185,7 +192,8 @@ function Events({ id, history, execution }) {
       <span class="brief">${event.error ? `${event.error.type}: ${event.error.message}` : event.result ? brief(event.result) : ""}</span>
     </div>`} />
     ${history.continuation && html`<p class="quiet">The first ${history.events.length.toLocaleString()} of ${history.length.toLocaleString()} events.</p>`}
-    ${open && html`<${Event} id=${id} event=${open} title=${name(open)} onClose=${() => setOpen(null)} />`}`;
+    ${open && html`<${Event} id=${id} event=${open} title=${name(open)} onClose=${() => setOpen(null)}
+      onFork=${forkable.includes(open.step) && (() => { setOpen(null); onFork(open.step); })} />`}`;
 }
 
 // A value that is too large for a list of many.
@@ -193,7 +201,7 @@ const isCut = (shape) => shape.value === undefined && shape.size > 256;
 
 const brief = (result) => (isCut(result) ? `${result.size.toLocaleString()} characters` : plain(result.value ?? null).replace(/\s+/g, " ").slice(0, 160));
 
-function Event({ id, event, title, onClose }) {
+function Event({ id, event, title, onClose, onFork }) {
   const [whole, setWhole] = useState(event.result?.value);
   const large = event.result && isCut(event.result);
   const load = async () => setWhole((await get(`executions/${id}/history?values=full&limit=1&continuation=${event.number - 1}`)).events[0].result.value);
@@ -203,6 +211,7 @@ function Event({ id, event, title, onClose }) {
       ${event.since && html`<dt>Waited since</dt><dd><${Time} at=${event.since} /> (${span(event.durationSeconds)})</dd>`}
       ${event.attempt > 0 && html`<dt>Attempt</dt><dd>${event.attempt}</dd>`}
       ${event.retryAt && html`<dt>Next try</dt><dd><${Time} at=${event.retryAt} /></dd>`}
+      ${event.original && html`<dt>Original</dt><dd><a href=${`#/executions/${event.original}`} onClick=${onClose}><code class="break">${event.original}</code></a></dd>`}
       ${event.worker && html`<dt>By</dt><dd><code class="break">${event.worker}</code></dd>`}
       ${event.child && html`<dt>Child</dt><dd><a href=${`#/executions/${event.child}`} onClick=${onClose}><code class="break">${event.child}</code></a></dd>`}
       ${event.stack?.length > 0 && html`<dt>Asked for in</dt><dd><ol class="stack">${event.stack.map((line) => html`<li><${Place} line=${line} /></li>`)}</ol></dd>`}
@@ -211,7 +220,7 @@ function Event({ id, event, title, onClose }) {
     ${event.result && (large && whole === undefined
       ? html`<button class="link" onClick=${load}>Show ${event.result.size.toLocaleString()} characters</button>`
       : html`<${Value} value=${whole ?? null} label="Value" />`)}
-    <div class="buttons"><span class="grow"></span><button onClick=${onClose}>Close</button></div>
+    <div class="buttons">${onFork && html`<button onClick=${onFork}>Fork from here…</button>`}<span class="grow"></span><button onClick=${onClose}>Close</button></div>
   <//>`;
 }
 

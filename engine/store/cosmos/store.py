@@ -48,13 +48,17 @@ class CosmosStore:
     def resend_window(self) -> timedelta:
         return timedelta(seconds=self._items.retry.budget + self._items.retry.patience)
 
-    async def create(self, execution: Execution, input: Large | None = None) -> Execution:
+    async def create(
+        self, execution: Execution, input: Large | None = None, beside: Sequence[Chunk | InboxItem] = ()
+    ) -> Execution:
         written = _marked(execution)
+        others = [_marked(record) for record in (*beside, *([input] if input is not None else []))]
         try:
-            if input is None:
+            if not others:
                 etag = await self._items.create("create", written)
             else:
-                etag = (await self._create_both(written, _marked(input)))[0]["eTag"]
+                operations = [Operation.create(document) for document in (written, *others)]
+                etag = (await self._items.batch("create", execution.execution_id, operations))[0]["eTag"]
         except Taken:
             # If a lost try of this call created the document, and others have changed it since, it looks like someone
             # else's. That does no harm: the caller then reads the document, and it is the right one.
@@ -199,10 +203,6 @@ class CosmosStore:
         if found is None or found.get("writeId") != written["writeId"]:
             raise Conflict(f"execution {execution.execution_id} changed since it was read")
         return str(found["_etag"])
-
-    async def _create_both(self, first: Document, second: Document) -> Sequence[Document]:
-        operations = [Operation.create(first), Operation.create(second)]
-        return await self._items.batch("create", first["executionId"], operations)
 
     async def _page(self, operation: str, selection: Selection, limit: int, continuation: str | None) -> Page:
         return await self._items.ask(

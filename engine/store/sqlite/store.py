@@ -85,11 +85,13 @@ class SqliteStore:
     def resend_window(self) -> timedelta:
         return timedelta(0)
 
-    async def create(self, execution: Execution, input: Large | None = None) -> Execution:
+    async def create(
+        self, execution: Execution, input: Large | None = None, beside: Sequence[Chunk | InboxItem] = ()
+    ) -> Execution:
         def work(db: sqlite3.Connection) -> Execution:
             etag = _insert(db, execution)
-            if input is not None:
-                _insert(db, input)
+            for record in (*beside, *([input] if input is not None else [])):
+                _insert(db, record)
             return execution.model_copy(update={"etag": etag})
 
         return await self._write(work)
