@@ -271,6 +271,7 @@ class Client:
         *,
         results: Mapping[str, Any] | None = None,
         key: str | None = None,
+        reason: str | None = None,
         by: str | None = None,
     ) -> Handle[Any]:
         """Start a new execution that takes over the history of this one up to a step, and goes on from there. The
@@ -281,15 +282,17 @@ class Client:
         results: other results for steps before it, by step. The code must still come to the step.
         key: the idempotency key of the fork. Forking again with it returns the same fork. Without a key, each call
             makes another fork.
-        by: who asks. The status shows it.
+        reason: up to 1,000 characters. The status and the history of the fork show it. If forking is asked for again
+            with a key, the first reason stays.
+        by: who asks. The status and the history show it.
 
         Raises UnknownExecution. Raises NotForked if something can't come along, or if the history doesn't replay, with
         this payload or at all. Raises AlreadyStarted if the key names another execution, and InvalidInput,
-        EncodingError or TooLarge for the payload.
+        EncodingError or TooLarge for what is given.
         """
         given = None if payload is MISSING else Given(payload)
         others = {step: Given(result) for step, result in (results or {}).items()}
-        fork = await self._requests.fork(id_of(execution), Fork(from_, given, others, key, by))
+        fork = await self._requests.fork(id_of(execution), Fork(from_, given, others, key, reason, by))
         return Handle(self, self._find(fork.workflow), fork.execution_id)
 
     async def fork_json(
@@ -300,12 +303,13 @@ class Client:
         *,
         results: Mapping[str, str] | None = None,
         key: str | None = None,
+        reason: str | None = None,
         by: str | None = None,
     ) -> Status:
         """As `fork`, with a payload and results of JSON text from outside. Returns the status of the fork."""
         given = None if text is None else Given(text=text)
         others = {step: Given(text=result) for step, result in (results or {}).items()}
-        fork = await self._requests.fork(id_of(execution), Fork(from_, given, others, key, by))
+        fork = await self._requests.fork(id_of(execution), Fork(from_, given, others, key, reason, by))
         return await self._requests.status(fork)
 
     async def terminate(self, execution: str | Handle[Any]) -> Status:

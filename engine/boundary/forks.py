@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.boundary import forking
@@ -30,6 +30,7 @@ class Fork:
     payload: another payload than the original's. None: the same.
     results: other results than the recorded ones, by step.
     key: the idempotency key of the fork. None: each request makes another fork.
+    reason: why, in the words of who asks.
     by: who asks, if callers sign in.
     """
 
@@ -37,6 +38,7 @@ class Fork:
     payload: Given | None = None
     results: Mapping[str, Given] = field(default_factory=dict)
     key: str | None = None
+    reason: str | None = None
     by: str | None = None
 
 
@@ -67,7 +69,8 @@ class Forks:
     async def _make(self, original: Original, id: str, wanted: Fork, text: str, value: Any) -> Execution:
         past = await forking.cut(original, wanted.step)
         past, results = forking.with_results(original, past, wanted.step, wanted.results)
-        events = (*past.events, forking.forked_event(original, past, wanted.step, self._clock.now()))
+        forked = forking.forked_event(original, past, wanted.step, self._clock.now())
+        events = (*past.events, replace(forked, by=wanted.by, reason=wanted.reason))
         fork = self._document(original, id, past, wanted, results, text, value)
         await forking.check_fork(original, fork, text, events)
         large = Large(id=INPUT, execution_id=fork.execution_id, value=text).with_write_id() if is_large(text) else None
@@ -91,6 +94,7 @@ class Forks:
             edited=wanted.payload is not None,
             results=dict(results),
             by=wanted.by,
+            reason=wanted.reason,
         )
         return Execution(
             execution_id=id,

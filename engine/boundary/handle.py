@@ -43,6 +43,7 @@ class Speaker(Protocol):
         *,
         results: Mapping[str, Any] | None = None,
         key: str | None = None,
+        reason: str | None = None,
     ) -> Handle[Any]: ...
 
     async def terminate(self, execution: str) -> Status: ...
@@ -143,6 +144,7 @@ class Handle(Generic[R]):
         *,
         results: Mapping[str, Any] | None = None,
         key: str | None = None,
+        reason: str | None = None,
     ) -> Handle[R]:
         """Start a new execution that takes over the history of this one up to a step, and goes on from there. This
         execution stays as it is. Returns the handle of the fork.
@@ -152,12 +154,14 @@ class Handle(Generic[R]):
         results: other results for steps before it, by step. The code must still come to the step.
         key: the idempotency key of the fork. Forking again with it returns the same fork. Without a key, each call
             makes another fork.
+        reason: up to 1,000 characters. The status and the history of the fork show it. If forking is asked for again
+            with a key, the first reason stays.
 
         Raises UnknownExecution. Raises NotForked if something can't come along, or if the history doesn't replay, with
         this payload or at all. Raises AlreadyStarted if the key names another execution, and InvalidInput,
-        EncodingError or TooLarge for the payload.
+        EncodingError or TooLarge for what is given.
         """
-        return await self._client.fork(self.execution_id, from_, payload, results=results, key=key)
+        return await self._client.fork(self.execution_id, from_, payload, results=results, key=key, reason=reason)
 
     async def terminate(self) -> Status:
         """End the execution at once, and run nothing: no cleanup, no compensation. Its children go on. Raises

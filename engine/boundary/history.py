@@ -30,7 +30,7 @@ from engine.core.steps import ActivityStep, ChannelStep, ChildStep, DeferredStep
 from engine.core.trace import Asked
 from engine.driving.left_alone import why_left_alone
 from engine.ground.errors import Missing
-from engine.values.events import AttemptFailed, Event, Forked, Patched, StepHeld, StepResolved, Takeover
+from engine.values.events import AttemptFailed, Event, Forked, Interrupted, Patched, StepHeld, StepResolved, Takeover
 
 MAX_PAGE = 10_000
 """The most events or steps in one answer."""
@@ -221,7 +221,9 @@ def _event(number: int, event: Event, asked: Mapping[Any, Asked], most: float) -
         case Patched():
             update = {"patch": event.patch}
         case Forked():
-            update = {"step": event.step, "original": event.execution_id}
+            update = {"step": event.step, "original": event.execution_id, "by": event.by, "reason": event.reason}
+        case Interrupted():
+            update = {"reason": event.reason}
         case Takeover():
             update = {"worker": event.worker}
         case _:

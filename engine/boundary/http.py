@@ -150,21 +150,21 @@ async def retry(runtime: Runtime, request: Request, execution_id: str) -> Respon
 
 async def fork(runtime: Runtime, request: Request, execution_id: str) -> Response:
     """POST executions/{id}/fork: start a new execution that takes over the history up to a step. The body is
-    {"from": "STEP", "payload": …, "results": {"STEP": …}}. Without a payload, the fork has the original's. `results`
-    are other results for earlier steps. An `Idempotency-Key` header is the fork's key. 409 if the execution can't be
-    forked there."""
+    {"from": "STEP", "payload": …, "results": {"STEP": …}, "reason": "…"}. Without a payload, the fork has that of the
+    original. `results` are other results for earlier steps. An `Idempotency-Key` header is the fork's key. 409 if the
+    execution can't be forked there."""
 
     async def work(client: Client) -> Status:
         text = _json_text(request)
         given = json.loads(text.strip() or "null")
-        if not isinstance(given, dict) or given.keys() - {"from", "payload", "results"}:
-            raise invalid('the body of a fork is {"from": "STEP", "payload": …, "results": {"STEP": …}}')
+        if not isinstance(given, dict) or given.keys() - {"from", "payload", "results", "reason"}:
+            raise invalid('the body of a fork is {"from": "STEP", "payload": …, "results": {"STEP": …}, "reason": "…"}')
         if not isinstance(given.get("from"), str) or not isinstance(given.get("results", {}), dict):
             raise invalid('in the body of a fork, "from" is the name of a step, and "results" is an object')
         texts, key = members(text), request.headers.get("idempotency-key") or None
         payload, results = texts.get("payload"), members(texts.get("results", "{}"))
-        by = callers.name_of_current()
-        return await client.fork_json(execution_id, given["from"], payload, results=results, key=key, by=by)
+        why, by = given.get("reason"), callers.name_of_current()
+        return await client.fork_json(execution_id, given["from"], payload, results=results, key=key, reason=why, by=by)
 
     return await answered(lambda: _with(runtime, request, work, 202))
 

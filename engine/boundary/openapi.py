@@ -32,6 +32,7 @@ from engine.boundary.shapes import (
     StepsShape,
     TokenShape,
 )
+from engine.core.declarations import MAX_REASON
 from engine.core.registry import Registry
 from engine.values.codec import Codec
 
@@ -200,7 +201,12 @@ def _general() -> Iterable[_Operation]:
     )
     fork = {
         "type": "object",
-        "properties": {"from": {"type": "string", "minLength": 1}, "payload": any_value, "results": {"type": "object"}},
+        "properties": {
+            "from": {"type": "string", "minLength": 1},
+            "payload": any_value,
+            "results": {"type": "object"},
+            "reason": {"type": ["string", "null"], "minLength": 1, "maxLength": MAX_REASON},
+        },
         "required": ["from"],
         "additionalProperties": False,
     }

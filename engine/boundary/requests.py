@@ -158,7 +158,7 @@ class Requests:
         it had ended before, `interrupted` is false in the status. The first reason stays. Raises UnknownExecution,
         InvalidInput."""
         _check_id(execution_id)
-        _check_reason(reason)
+        _check_reason(reason, "an interrupt")
         execution = await messages.interrupt(self._store, self._clock, execution_id, reason, by)
         self._tell(execution)
         return await self.status(execution)
@@ -209,6 +209,7 @@ class Requests:
         _check_id(execution_id)
         if wanted.key is not None:
             _check_key(wanted.key)
+        _check_reason(wanted.reason, "a fork")
         forks = Forks(self._store, self._registry, self._settings, self._clock)
         return await forks.make(execution_id, wanted)
 
@@ -257,13 +258,13 @@ def _check_key(key: object) -> None:
         raise InvalidInput(f"an idempotency key is text and not empty, not {key!r}", [("key", "not a text")])
 
 
-def _check_reason(reason: object) -> None:
+def _check_reason(reason: object, of: str) -> None:
     if reason is None:
         return
     if not isinstance(reason, str) or not 0 < len(reason) <= MAX_REASON:
         raise InvalidInput(
-            f"the reason of an interrupt must be text of 1 to {MAX_REASON:,} characters",
+            f"the reason of {of} must be text of 1 to {MAX_REASON:,} characters",
             [("reason", "not such a text")],
         )
     if reason != reason.encode("utf-8", "replace").decode():
-        raise InvalidInput("the reason of an interrupt holds half a character", [("reason", "half a character")])
+        raise InvalidInput(f"the reason of {of} holds half a character", [("reason", "half a character")])

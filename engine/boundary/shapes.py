@@ -141,6 +141,7 @@ class ForkedFromShape(Shape):
     edited: bool | None = None
     results: list[str] | None = None
     by: str | None = None
+    reason: str | None = None
 
     @classmethod
     def of(cls, origin: ForkedFrom) -> Self:
@@ -151,6 +152,7 @@ class ForkedFromShape(Shape):
             edited=origin.edited or None,
             results=[*origin.results] or None,
             by=origin.by,
+            reason=origin.reason,
         )
 
 
@@ -173,6 +175,8 @@ class EventShape(Shape):
     original: str | None = Field(
         default=None, description="The execution id of the original, in whose history the events before are recorded."
     )
+    by: str | None = Field(default=None, description="Who asked for the fork.")
+    reason: str | None = Field(default=None, description="The reason of the fork or the interrupt.")
     stack: list[LineShape] | None = None
 
 

@@ -1,4 +1,4 @@
-"""`durable resolve`, `send`, `interrupt`, `resume`, `retry`, `terminate` and `purge`: change one execution."""
+"""`durable resolve`, `send`, `interrupt`, `resume`, `retry`, `fork`, `terminate` and `purge`: steer one execution."""
 
 from __future__ import annotations
 
@@ -36,10 +36,6 @@ def send(
     execution: Named,
     channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="Its name.")],
     value: Value,
-    results: Annotated[
-        list[str] | None,
-        typer.Option("--result", metavar="STEP=JSON", help="Another result for an earlier step. May be repeated."),
-    ] = None,
     key: Key = None,
     once: Annotated[str | None, typer.Option("--once", metavar="KEY", help="Send the value once for each KEY.")] = None,
     url: Url = None,
@@ -84,6 +80,9 @@ def fork(
     ] = None,
     key: Key = None,
     once: Annotated[str | None, typer.Option("--once", metavar="KEY", help="The fork's idempotency key.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="The reason, for the status and the history.")
+    ] = None,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -91,6 +90,8 @@ def fork(
     edited = "" if payload is None else f', "payload": {json_given(payload, "payload")}'
     if results:
         edited += f', "results": {{{", ".join(map(_member, results))}}}'
+    if reason is not None:
+        edited += f', "reason": {json.dumps(reason)}'
     headers = {} if once is None else {"Idempotency-Key": once}
     with Api.at(url) as api:
         body = f'{{"from": {json.dumps(step)}{edited}}}'

@@ -133,7 +133,7 @@ class Heartbeat(BaseModel):
 class ForkedFrom(BaseModel):
     """Where a fork comes from: the original, its run, and the step. `edited`: the fork was given another payload.
     `results`: the steps that were given other results, each with the digest of its result. `by`: who asked for it, if
-    callers sign in."""
+    callers sign in. `reason`: why, if a reason was given."""
 
     model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, validate_by_name=True)
 
@@ -143,6 +143,7 @@ class ForkedFrom(BaseModel):
     edited: bool = False
     results: dict[str, str] = Field(default={}, exclude_if=lambda results: not results)
     by: str | None = None
+    reason: str | None = None
 
 
 class Execution(Record):

@@ -129,6 +129,7 @@ class Forked:
     started_at: the time that the code of the first original saw at its beginning.
     turn: the last turn of the taken-over code. It is run anew: from there on, the code asks as the fork.
     step: the step from which the execution was forked.
+    by: who asked for the fork, if callers sign in. `reason`: why, if a reason was given.
     """
 
     at: Instant
@@ -139,6 +140,8 @@ class Forked:
     turn: int
     step: str
     kind: Literal["forked"] = "forked"
+    by: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

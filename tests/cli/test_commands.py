@@ -152,9 +152,10 @@ def test_an_execution_is_forked(site: Site) -> None:
     """From a step, with another payload and another result. The same key gives the same fork."""
     id = site.start("forkable", "sugar")
     site.reach(id, lambda status: status["status"] == "complete")
-    edits = ["--payload", '"milk"', "--result", "double=7", "--once", "k"]
+    edits = ["--payload", '"milk"', "--result", "double=7", "--once", "k", "--reason", "try milk"]
     fork = site.ok("fork", id, "double#2", *edits, "--json").json
-    assert fork["forkedFrom"] == {"executionId": id, "step": "double#2", "edited": True, "results": ["double"]}
+    changed = {"edited": True, "results": ["double"], "reason": "try milk"}
+    assert fork["forkedFrom"] == {"executionId": id, "step": "double#2", **changed}
     site.reach(fork["executionId"], lambda status: status["status"] == "complete")
     assert site.ok("get", fork["executionId"], "--json").json["result"] == "14 milk"
     assert site.ok("fork", id, "double#2", *edits, "--json").json["executionId"] == fork["executionId"]

@@ -248,9 +248,10 @@ def test_an_execution_is_forked_from_a_step(open_page: OpenPage, site: Site) -> 
     dialog.get_by_role("button", name="Fork").click()
     expect(dialog.get_by_role("alert")).to_be_visible()
     dialog.get_by_label("Payload").fill('"milk"')
+    dialog.get_by_label("Reason").fill("<b>no</b> sugar")
     dialog.get_by_role("button", name="Fork").click()
     expect(said(page)).to_contain_text(f"{id[:8]} was forked from double#2")
-    expect(page.get_by_text("forked from").first).to_contain_text(f"{id[:8]} at double#2")
+    expect(page.get_by_text("forked from").first).to_contain_text(f"{id[:8]} at double#2: <b>no</b> sugar")
     expect(page.get_by_role("group", name="Result")).to_contain_text("8 milk")
     assert reach(site, id, ended)["result"] == "8 sugar"
 

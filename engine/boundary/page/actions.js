@@ -109,6 +109,7 @@ export function Fork({ execution, steps, step, payload, onClose, onDone }) {
   const [from, setFrom] = useState(step || steps.at(-1) || "");
   const first = payload === undefined ? "" : plain(payload);
   const [text, setText] = useState(first);
+  const [reason, setReason] = useState("");
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState(null);
   const go = async (event) => {
@@ -117,7 +118,8 @@ export function Fork({ execution, steps, step, payload, onClose, onDone }) {
       if (text !== first) JSON.parse(text);
       setBusy(true);
       const edited = text === first ? "" : `, "payload": ${text}`;
-      const fork = await act("POST", `executions/${execution.executionId}/fork`, `{"from": ${JSON.stringify(from)}${edited}}`);
+      const why = reason.trim() ? `, "reason": ${JSON.stringify(reason.trim())}` : "";
+      const fork = await act("POST", `executions/${execution.executionId}/fork`, `{"from": ${JSON.stringify(from)}${edited}${why}}`);
       say(`${execution.workflow} ${short(execution.executionId)} was forked from ${from} as ${short(fork.executionId)}.`);
       onClose();
       onDone("fork");
@@ -136,6 +138,8 @@ export function Fork({ execution, steps, step, payload, onClose, onDone }) {
       <div class="field"><label for="fork-payload">Payload</label>
         <textarea id="fork-payload" rows="6" spellcheck="false" placeholder="the same" onInput=${(event) => setText(event.currentTarget.value)}>${text}</textarea>
         <p class="hint">What you change must matter only after the step.</p></div>
+      <div class="field"><label for="reason">Reason <span class="quiet">optional</span></label>
+        <input id="reason" type="text" maxlength="500" autocomplete="off" value=${reason} onInput=${(event) => setReason(event.currentTarget.value)} /></div>
       ${problem && html`<p class="notice bad" role="alert">${problem.message}</p>`}
       <div class="buttons"><span class="grow"></span>
         <button type="button" onClick=${onClose}>Cancel</button>

@@ -71,7 +71,7 @@ export function Execution({ id }) {
           ? html`<span>ended <${Time} at=${execution.completedAt} /> after ${span((new Date(execution.completedAt) - new Date(execution.createdAt)) / 1000)}</span>`
           : html`<span>changed <${Time} at=${execution.updatedAt} relative /></span>`}
         ${execution.forkedFrom && html`<span>forked from <a href=${`#/executions/${execution.forkedFrom.executionId}`}><code>${execution.forkedFrom.executionId.slice(0, 8)}</code></a>${" "}
-          at ${execution.forkedFrom.step}${execution.forkedFrom.by && html` by ${execution.forkedFrom.by}`}</span>`}
+          at ${execution.forkedFrom.step}${execution.forkedFrom.by && html` by ${execution.forkedFrom.by}`}${execution.forkedFrom.reason && html`: ${execution.forkedFrom.reason}`}</span>`}
         ${Object.entries(execution.tags || {}).map(([name, value]) => html`<a class="tag" href=${listAddress(`workflow:${execution.workflow} tag.${name}:${JSON.stringify(value)}`)}>${name}=${value}</a>`)}</p>
     </header>
     <${Notice} problem=${problem} />
@@ -212,6 +212,8 @@ function Event({ id, event, title, onClose, onFork }) {
       ${event.attempt > 0 && html`<dt>Attempt</dt><dd>${event.attempt}</dd>`}
       ${event.retryAt && html`<dt>Next try</dt><dd><${Time} at=${event.retryAt} /></dd>`}
       ${event.original && html`<dt>Original</dt><dd><a href=${`#/executions/${event.original}`} onClick=${onClose}><code class="break">${event.original}</code></a></dd>`}
+      ${event.by && html`<dt>Asked for by</dt><dd>${event.by}</dd>`}
+      ${event.reason && html`<dt>Reason</dt><dd>${event.reason}</dd>`}
       ${event.worker && html`<dt>By</dt><dd><code class="break">${event.worker}</code></dd>`}
       ${event.child && html`<dt>Child</dt><dd><a href=${`#/executions/${event.child}`} onClick=${onClose}><code class="break">${event.child}</code></a></dd>`}
       ${event.stack?.length > 0 && html`<dt>Asked for in</dt><dd><ol class="stack">${event.stack.map((line) => html`<li><${Place} line=${line} /></li>`)}</ol></dd>`}

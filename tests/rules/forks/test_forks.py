@@ -1,4 +1,4 @@
-"""P4: a fork takes over the history up to a step, and goes on from there. The original stays as it is."""
+"""P12: a fork takes over the history up to a step, and goes on from there. The original stays as it is."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ from engine.boundary import callers, http
 from engine.boundary.answers import Request
 from engine.boundary.client import Client
 from engine.boundary.handle import Handle
+from engine.boundary.history import history
 from engine.ground.errors import Unavailable
 from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import Call, Hook, WatchedStore
 from engine.testing import Environment, survives
+from engine.values.events import Forked
 from tests.support.processes import Process
 from tests.support.stored import purge
 
@@ -179,7 +181,7 @@ TEA = {"what": "tea", "note": "hot"}
 
 
 async def test_it_goes_on_from_the_step_and_the_original_stays() -> None:
-    """P4: the steps before don't run again. The step has a new key and new random numbers; the code sees the id of the
+    """P12: the steps before don't run again. The step has a new key and new random numbers; the code sees the id of the
     original up to there, and then its own."""
     async with Environment(ALL) as env:
         original = await env.start(forks_order, TEA)
@@ -201,7 +203,7 @@ async def test_it_goes_on_from_the_step_and_the_original_stays() -> None:
 
 
 async def test_another_payload_changes_what_follows() -> None:
-    """P4: what the payload changes must come after the step. Otherwise nothing is stored, and it is refused."""
+    """P12: what the payload changes must come after the step. Otherwise nothing is stored, and it is refused."""
     async with Environment(ALL) as env:
         original = await env.start(forks_order, TEA)
         await env.finish(original)
@@ -220,7 +222,7 @@ async def test_another_payload_changes_what_follows() -> None:
 
 
 async def test_once_for_each_key() -> None:
-    """P4: the same request finds the fork. Another one under its key is refused, and so is the key of another start."""
+    """P12: the same request finds the fork. Another one under its key is refused; so is the key of another start."""
     async with Environment(ALL) as env:
         original = await env.start(forks_order, TEA, key="first")
         await env.finish(original)
@@ -241,7 +243,7 @@ async def test_once_for_each_key() -> None:
 
 
 async def test_children_that_had_ended_come_along() -> None:
-    """P4: as recorded; the next child is the fork's own. A fork of the fork has both."""
+    """P12: as recorded; the next child is the fork's own. A fork of the fork has both."""
     async with Environment(ALL) as env:
         original = await env.start(forks_parent, "tea")
         assert (await env.finish(original)).value() == "teasecond tea"
@@ -256,7 +258,7 @@ async def test_children_that_had_ended_come_along() -> None:
 
 
 async def test_a_fork_of_a_fork_replays_what_each_of_them_saw() -> None:
-    """P4: the ids and random numbers of each part are those under which it was recorded."""
+    """P12: the ids and random numbers of each part are those under which it was recorded."""
     async with Environment(ALL) as env:
         original = await env.start(forks_order, TEA)
         await env.finish(original)
@@ -271,7 +273,7 @@ async def test_a_fork_of_a_fork_replays_what_each_of_them_saw() -> None:
 
 
 async def test_values_from_outside_come_along_if_they_had_arrived() -> None:
-    """P4: those received are recorded; those that waited unread come along in their order; later ones stay behind."""
+    """P12: those received are recorded; those that waited unread come along in their order; later ones stay behind."""
     async with Environment(ALL) as env:
         original = await env.start(forks_waits, "tea")
         for value in ("a", "b"):
@@ -288,7 +290,7 @@ async def test_values_from_outside_come_along_if_they_had_arrived() -> None:
 
 
 async def test_an_open_deferred_and_a_running_child_are_refused() -> None:
-    """P4: others know of them. A step before them, or they themselves, may be forked from."""
+    """P12: others know of them. A step before them, or they themselves, may be forked from."""
     async with Environment(ALL) as env:
         original = await env.start(forks_waits, "tea")
         await env.settle()
@@ -325,7 +327,7 @@ async def _waiting_child() -> str:
 
 
 async def test_a_child_that_still_ran_is_refused() -> None:
-    """P4: it belongs to the original."""
+    """P12: it belongs to the original."""
     async with Environment([forks_beside, forks_waiting_child]) as env:
         original = await env.start(forks_beside, "tea")
         await env.settle()
@@ -343,8 +345,8 @@ async def test_a_child_that_still_ran_is_refused() -> None:
 
 
 async def test_begun_compensations_are_refused() -> None:
-    """P4: whether it has ended, was terminated in the middle, or winds up now. Before the step that they undo it may be
-    forked."""
+    """P12: whether it has ended, was terminated in the middle, or winds up now. Before the step that they undo it may
+    be forked."""
     World.wrong = True
     async with Environment(ALL) as env:
         original = await env.start(forks_undoes, "tea")
@@ -360,7 +362,7 @@ async def test_begun_compensations_are_refused() -> None:
 
 
 async def test_steps_side_by_side_run_again_unless_they_had_ended() -> None:
-    """P4: the history counts, in its order."""
+    """P12: the history counts, in its order."""
     async with Environment(ALL) as env:
         original = await env.start(forks_many, "tea")
         whole = (await env.finish(original)).value()
@@ -372,7 +374,7 @@ async def test_steps_side_by_side_run_again_unless_they_had_ended() -> None:
 
 
 async def test_time_goes_on_where_it_was() -> None:
-    """P4: a timer that ran at that point has as long to go as it had then; the code's clock doesn't go back."""
+    """P12: a timer that ran at that point has as long to go as it had then; the code's clock doesn't go back."""
     async with Environment(ALL) as env:
         original = await env.start(forks_sleeps, "tea")
         await env.finish(original)
@@ -385,7 +387,7 @@ async def test_time_goes_on_where_it_was() -> None:
 
 
 async def test_what_cannot_be_forked_is_refused_by_name() -> None:
-    """P4: an unknown step, a restarted run, an interrupt that had reached the code, an unknown execution."""
+    """P12: an unknown step, a restarted run, an interrupt that had reached the code, an unknown execution."""
     async with Environment(ALL) as env:
         original = await env.start(forks_order, TEA)
         await env.finish(original)
@@ -402,7 +404,7 @@ async def test_what_cannot_be_forked_is_refused_by_name() -> None:
 
 
 async def test_it_survives_a_death_at_every_store_call() -> None:
-    """P4: whatever its drivers do; each step runs once for each that recorded it."""
+    """P12: whatever its drivers do; each step runs once for each that recorded it."""
 
     async def play(env: Environment) -> Any:
         original = await env.start(forks_order, TEA, key="a")
@@ -415,7 +417,7 @@ async def test_it_survives_a_death_at_every_store_call() -> None:
 
 
 async def test_a_purge_of_the_original_that_comes_between_changes_nothing() -> None:
-    """P4: purged before it was read whole, it is unknown. Purged after that, the fork has all that it needs."""
+    """P12: purged before it was read whole, it is unknown. Purged after that, the fork has all that it needs."""
     async with Environment(ALL) as env:
 
         async def nothing(call: Call) -> None:
@@ -454,8 +456,8 @@ async def produce(number: int) -> str:
 
 
 async def test_a_creation_that_is_cut_off_leaves_nothing_that_is_driven() -> None:
-    """P4: at every call of it, before and after. The history is too long for one transaction. The next request with the
-    key makes the fork, whatever the first one left; so does a start under the key."""
+    """P12: at every call of it, before and after. The history is too long for one transaction. The next request with
+    the key makes the fork, whatever the first one left; so does a start under the key."""
     async with Environment([*ALL, forks_large]) as env:
         original = await env.start(forks_large, 5)
         await env.finish(original)
@@ -497,7 +499,7 @@ async def _calls(env: Environment, source: Handle[Any], step: str) -> list[str]:
 
 
 async def test_two_at_once_with_one_key_make_one_fork() -> None:
-    """P4: whichever comes first at the store; the other one's chunks count for nothing."""
+    """P12: whichever comes first at the store; the other one's chunks count for nothing."""
     async with Environment([forks_large]) as env:
         original = await env.start(forks_large, 5)
         await env.finish(original)
@@ -509,7 +511,7 @@ async def test_two_at_once_with_one_key_make_one_fork() -> None:
 
 
 async def test_other_results_take_the_place_of_recorded_ones() -> None:
-    """P4: as a value, checked by the type of the step. The steps themselves don't run again."""
+    """P12: as a value, checked by the type of the step. The steps themselves don't run again."""
     async with Environment(ALL) as env:
         original = await env.start(forks_passes_on, "tea")
         await env.finish(original)
@@ -528,7 +530,7 @@ async def test_other_results_take_the_place_of_recorded_ones() -> None:
 
 
 async def test_a_failed_fork_runs_again_and_keeps_what_it_took_over() -> None:
-    """P4: also if it failed by a step that it took over."""
+    """P12: also if it failed by a step that it took over."""
     async with Environment(ALL) as env:
         World.wrong = True
         original = await env.start(forks_tries, "tea")
@@ -541,8 +543,30 @@ async def test_a_failed_fork_runs_again_and_keeps_what_it_took_over() -> None:
         assert env.ran(fork) == ["reserve"]
 
 
+async def test_the_reason_of_each_fork_is_kept() -> None:
+    """P12: in the status, and in the history of its own forks too. With a key the first reason stays. A reason that
+    isn't such a text stores nothing."""
+    async with Environment(ALL) as env:
+        original = await env.start(forks_order, TEA)
+        await env.finish(original)
+        fork = await original.fork("reserve", key="once", reason="the first")
+        assert (await original.fork("reserve", key="once", reason="another")).execution_id == fork.execution_id
+        status = await env.finish(fork)
+        assert status.forked_from is not None
+        assert status.forked_from.reason == "the first"
+        second = await fork.fork("charge", reason="the second")
+        chunks = (await env.store.inner.load(second.execution_id)).chunks
+        forked = [event for chunk in chunks for event in chunk.decoded() if isinstance(event, Forked)]
+        assert [event.reason for event in forked] == ["the first", "the second"]
+        for wrong in ("", "x" * 1_001, "\ud800", 7):
+            with pytest.raises(InvalidInput, match="the reason of a fork"):
+                await original.fork("charge", key="wrong", reason=wrong)  # type: ignore[arg-type]
+        with pytest.raises(UnknownExecution):
+            await env.client.handle(forks_order, key="wrong").status()
+
+
 async def test_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P4: 202 with the fork and who asked for it; 400 and 409 with the reason, and nothing is stored."""
+    """P12: 202 with the fork and who asked for it; 400 and 409 with the reason, and nothing is stored."""
     runtime = Runtime(ALL, lambda: SqliteStore(":memory:"), Settings(hold=timedelta(0)))
     monkeypatch.setattr(callers, "current", lambda: Caller("1", "Ada", frozenset({"operator"})))
     started = await http.start(runtime, Request("", b'"tea"', {"wait": "5"}), "forks_passes_on")
@@ -552,16 +576,22 @@ async def test_over_http(monkeypatch: pytest.MonkeyPatch) -> None:
         answer = await http.fork(runtime, Request("", body.encode(), {}, headers or {}), id)
         return answer.status, json.loads(answer.body)
 
-    status, made = await fork('{"from": "charge", "results": {"reserve": "sugar"}}', {"idempotency-key": "k"})
+    body = '{"from": "charge", "results": {"reserve": "sugar"}, "reason": "no tea"}'
+    status, made = await fork(body, {"idempotency-key": "k"})
     assert status == 202
-    origin = {"executionId": id, "step": "charge", "results": ["reserve"], "by": "Ada (1)"}
-    assert made["forkedFrom"] == origin
+    why = {"by": "Ada (1)", "reason": "no tea"}
+    assert made["forkedFrom"] == {"executionId": id, "step": "charge", "results": ["reserve"], **why}
+    shown = json.loads((await history(runtime, Request(""), made["executionId"])).body)
+    (forked,) = [event for event in shown["events"] if event["kind"] == "forked"]
+    assert (forked["original"], forked["by"], forked["reason"]) == (id, *why.values())
     await runtime.worker.drive(await runtime.store.read(made["executionId"]))
     ended = json.loads((await http.poll(runtime, Request(""), made["executionId"])).body)
     assert ended["result"] == "sugar charged"
-    for body in ("[]", "{}", '{"from": 7}', '{"from": "charge", "results": []}', '{"from": "charge", "step": 1}', "{"):
+    wrong = ('{"from": 7}', '{"from": "charge", "results": []}', '{"from": "charge", "step": 1}')
+    for body in ("[]", "{}", "{", *wrong):
         assert (await fork(body))[0] == 400, body
-    assert (await fork('{"from": "charge", "payload": 7}'))[0] == 422
+    for member in ('"payload": 7', '"reason": 7', '"reason": ""'):
+        assert (await fork(f'{{"from": "charge", {member}}}'))[0] == 422, member
     assert (await fork('{"from": "nowhere"}'))[0] == 409
     assert (await fork('{"from": "charge", "payload": "milk"}'))[0] == 409
     assert (await fork('{"from": "charge"}', {"idempotency-key": "k"}))[0] == 409
