@@ -22,7 +22,7 @@ from typing import Any, Literal
 from engine.core import loop, wind_up
 from engine.core.run import Run
 from engine.core.steps import Step
-from engine.values.events import Event, StepKind
+from engine.values.events import Event, Forked, StepKind
 
 MAX_LINES = 20
 """The most lines of one stack, the innermost first."""
@@ -53,7 +53,8 @@ class Line:
 class Asked:
     """A step that the code asked for.
 
-    turn, at: the number of the event after which the code asked, and the time that the code saw.
+    turn, at: the number of the event after which the code asked, and the time that the code saw. A step that was open
+        where a fork left its original runs anew there, so `at` is the time of the fork.
     lines: the stack of the author's code, the innermost line first.
     ended: the number of the event that resolved the step or made the code drop it; None while it is open.
     """
@@ -93,6 +94,8 @@ class Trace:
         with _origins():
             for event in events:
                 self.run.apply(event)
+                if isinstance(event, Forked):
+                    self._ask_anew()
 
     def step_opened(self, step: Step) -> None:
         """Note that the code asked for a step."""
@@ -104,6 +107,10 @@ class Trace:
         number = self._open.pop(step.key, None)
         if number is not None:
             self._asked[number] = replace(self._asked[number], ended=self.run.turn, how=how)
+
+    def _ask_anew(self) -> None:
+        for number in self._open.values():
+            self._asked[number] = replace(self._asked[number], at=self.run.now)
 
 
 @contextmanager

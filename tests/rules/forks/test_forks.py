@@ -37,6 +37,7 @@ from engine.ground.errors import Unavailable
 from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import Call, Hook, WatchedStore
 from engine.testing import Environment, survives
+from engine.testing.clock import ManualClock
 from engine.values.events import Forked
 from tests.support.processes import Process
 from tests.support.stored import purge
@@ -541,6 +542,20 @@ async def test_a_failed_fork_runs_again_and_keeps_what_it_took_over() -> None:
         await fork.retry()
         assert (await env.finish(fork)).value() == "tea"
         assert env.ran(fork) == ["reserve"]
+
+
+async def test_a_step_of_the_fork_waits_since_the_fork() -> None:
+    """P12: however long ago the original asked for it."""
+    runtime = Runtime(ALL, lambda: SqliteStore(":memory:"), Settings(hold=timedelta(0)), clock := ManualClock())
+    original = await runtime.client.start(forks_passes_on, "tea")
+    await runtime.worker.drive(await runtime.store.read(original.execution_id))
+    clock.advance(timedelta(days=3))
+    fork = await original.fork("charge")
+    await runtime.worker.drive(await runtime.store.read(fork.execution_id))
+    shown = json.loads((await history(runtime, Request(""), fork.execution_id)).body)
+    took = {event["step"]: event["durationSeconds"] for event in shown["events"] if event["kind"] == "activity"}
+    assert took == {"reserve": 0, "charge": 0}
+    await runtime.close()
 
 
 async def test_the_reason_of_each_fork_is_kept() -> None:
