@@ -291,6 +291,8 @@ class Client:
         EncodingError or TooLarge for what is given.
         """
         given = None if payload is MISSING else Given(payload)
+        if results is not None and not isinstance(results, Mapping):
+            raise InvalidInput(f"other results are a mapping of steps to values, not {results!r:.80}")
         others = {step: Given(result) for step, result in (results or {}).items()}
         fork = await self._requests.fork(id_of(execution), Fork(from_, given, others, key, reason, by))
         return Handle(self, self._find(fork.workflow), fork.execution_id)

@@ -161,11 +161,12 @@ def _result_of(events: Sequence[Event], step: str) -> int | None:
 
 async def check_fork(original: Original, fork: Execution, payload: str, events: Sequence[Event]) -> None:
     """Replay the history of a fork as its driver will. Raises NotForked if it doesn't replay."""
-    edited = fork.forked_from is not None and fork.forked_from.edited
-    why = "with that payload, the code doesn't come to" if edited else "today's code doesn't come to"
-    step = fork.forked_from.step if fork.forked_from is not None else ""
+    origin = fork.forked_from
+    assert origin is not None
+    edited = ["that payload"] * origin.edited + ["those results"] * bool(origin.results)
+    who = f"with {' and '.join(edited)}, the code" if edited else "today's code"
     async with _traced(original, fork, payload, events) as trace:
-        await _replay(original, trace, events, f"{why} step {step!r} as it was recorded")
+        await _replay(original, trace, events, f"{who} doesn't come to step {origin.step!r} as it was recorded")
 
 
 def forked_event(original: Original, past: Past, step: str, now: datetime) -> Forked:

@@ -255,7 +255,7 @@ def _check_id(execution_id: str) -> None:
 
 def _check_key(key: object) -> None:
     if not isinstance(key, str) or not key:
-        raise InvalidInput(f"an idempotency key is text and not empty, not {key!r}", [("key", "not a text")])
+        raise InvalidInput(f"an idempotency key must be text that isn't empty, not {key!r}", [("key", "not a text")])
 
 
 def _check_reason(reason: object, of: str) -> None:

@@ -128,6 +128,12 @@ async def forks_passes_on(what: str) -> str:
 
 
 @workflow
+async def forks_chain(what: str) -> str:
+    await put_back(await reserve(what))
+    return await charge(what)
+
+
+@workflow
 async def forks_tries(what: str) -> str:
     refused = None
     try:
@@ -168,6 +174,7 @@ async def forks_restarts(count: int) -> int:
 
 ALL: list[Workflow[Any, Any]] = [
     forks_passes_on,
+    forks_chain,
     forks_tries,
     forks_order,
     forks_child,
@@ -526,6 +533,14 @@ async def test_other_results_take_the_place_of_recorded_ones() -> None:
                 await original.fork("charge", results=other, key="once")
         with pytest.raises(EncodingError):
             await original.fork("charge", results={"reserve": 7})
+        chain = await env.start(forks_chain, "tea")
+        await env.finish(chain)
+        with pytest.raises(NotForked, match=r"with those results, the code doesn't come to step 'charge'.*'put_back'"):
+            await chain.fork("charge", results={"reserve": "milk"})
+        with pytest.raises(NotForked, match="with that payload and those results, the code"):
+            await chain.fork("charge", "rum", results={"reserve": "milk"})
+        with pytest.raises(InvalidInput, match="a mapping of steps to values"):
+            await original.fork("charge", results=["reserve"])  # type: ignore[arg-type]
         with pytest.raises(NotForked, match="step 'charge' has no result before step 'charge'"):
             await original.fork("charge", results={"charge": "free"})
 
