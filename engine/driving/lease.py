@@ -32,6 +32,10 @@ from engine.store.documents import INPUT, Chunk, Heartbeat, InboxItem, Large, ch
 from engine.store.transitions import Fields, Replacement
 from engine.values.events import Event, Restarted, Takeover, effective
 
+MAX_LAST_BYTES = 2_048
+"""The most bytes of last events that lie in the exec document of an execution that has ended. That document is read
+and listed, so it stays small."""
+
 EVENTS_AT_A_TIME = 200
 """Events that are decoded, replayed or delivered before other executions of the process get a turn."""
 
@@ -137,6 +141,8 @@ class Lease:
         last = self._chunk(self._length, events) if events else None
         length = max(self._length + (last is not None), self.execution.history_length)
         ending = transition.also(history_length=length)
+        if last is not None and transitions.ends(transition) and sum(map(size_of, events)) <= MAX_LAST_BYTES:
+            ending, last = ending.also(last_events=tuple(last.events)), None
         if not self._is_sealed:
             ending = ending.also(worker=self.token)
         try:

@@ -36,11 +36,12 @@ async def reopen(store: Store, clock: Clock, execution: Execution, waiting: Pare
         events = effective(event for chunk in chunks for event in chunk.decoded())
     except DecodingError as error:
         raise UnreadableExecution(str(error)) from None
-    number = start + len(chunks)
-    if number != execution.history_length:
+    if start + len(chunks) < execution.history_length:
         raise Conflict(f"execution {execution.execution_id} has changed since it was read")
     kept, now = _kept(events, execution), clock.now()
-    chunk = Chunk.of(execution.execution_id, number, [Reopened(now, kept)], execution.run_id)
+    last = chunks.pop().decoded() if execution.last_events is not None else []  # the exec document no longer holds them
+    number = start + len(chunks)
+    chunk = Chunk.of(execution.execution_id, number, [*last, Reopened(now, kept)], execution.run_id)
     reopening = transitions.reopen(now, waiting).also(history_length=number + 1, logged=min(execution.logged, kept + 1))
     return await store.commit(reopening.apply(execution), chunk)
 

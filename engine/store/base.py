@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -35,6 +35,7 @@ from engine.store.documents import (
     InboxItem,
     Large,
     Record,
+    chunk_id,
 )
 from engine.store.feed import ChangeFeed
 from engine.values.events import Event, Restarted
@@ -184,11 +185,38 @@ async def wait_for_replica(clock: Clock, reads: int) -> None:
     await clock.wait(asyncio.Event(), min(0.05 * 2**reads, 1.0))
 
 
-def sort_documents(documents: Iterable[Document], unreadable: Mapping[str, str] | None = None) -> Loaded:
-    """The documents of a partition, but for exec, by what they are; the chunks in order. `unreadable`: ids of documents
-    that are known to be none, each with what is wrong."""
-    problems = dict(unreadable or {})
-    by_id = {document["id"]: document for document in documents}
+def sort_documents(
+    documents: Iterable[Document], from_chunk: int = 0, unreadable: Mapping[str, str] | None = None
+) -> Loaded:
+    """The documents of a partition by what they are; the chunks in order. Of the exec document, only the last chunk
+    counts, if that lies in it. `unreadable`: ids of documents that are known to be none, each with what is wrong."""
+    by_id = {each["id"]: each for each in documents}
+    document = by_id.pop(EXEC, None)
+    loaded = _sorted(by_id, unreadable or {})
+    return _with_last_chunk(loaded, document, from_chunk)
+
+
+async def sort_in_turns(documents: Sequence[Document], from_chunk: int = 0) -> Loaded:
+    """As `sort_documents`, DOCUMENTS_AT_A_TIME of them at a time: others run in between."""
+    chunks, inbox, unreadable = list[Chunk](), list[InboxItem](), dict[str, str]()
+    input: Large | None = None
+    output: Large | None = None
+    document: Document | None = None
+    for start in range(0, len(documents), DOCUMENTS_AT_A_TIME):
+        by_id = {each["id"]: each for each in documents[start : start + DOCUMENTS_AT_A_TIME]}
+        document = by_id.pop(EXEC, document)
+        part = _sorted(by_id, {})
+        chunks += part.chunks
+        inbox += part.inbox
+        unreadable.update(part.unreadable)
+        input, output = input or part.input, output or part.output
+        await asyncio.sleep(0)
+    loaded = Loaded(sorted(chunks, key=lambda chunk: chunk.number), inbox, input, output, unreadable)
+    return _with_last_chunk(loaded, document, from_chunk)
+
+
+def _sorted(by_id: Mapping[str, Document], unreadable: Mapping[str, str]) -> Loaded:
+    problems = dict(unreadable)
 
     def read(kind: type[R], id: str) -> Iterator[R]:
         try:
@@ -203,19 +231,16 @@ def sort_documents(documents: Iterable[Document], unreadable: Mapping[str, str] 
     return Loaded(sorted(chunks, key=lambda chunk: chunk.number), inbox, input, output, problems)
 
 
-async def sort_in_turns(documents: Sequence[Document]) -> Loaded:
-    """As `sort_documents`, DOCUMENTS_AT_A_TIME of them at a time: others run in between."""
-    chunks, inbox, unreadable = list[Chunk](), list[InboxItem](), dict[str, str]()
-    input: Large | None = None
-    output: Large | None = None
-    for start in range(0, len(documents), DOCUMENTS_AT_A_TIME):
-        part = sort_documents(documents[start : start + DOCUMENTS_AT_A_TIME])
-        chunks += part.chunks
-        inbox += part.inbox
-        unreadable.update(part.unreadable)
-        input, output = input or part.input, output or part.output
-        await asyncio.sleep(0)
-    return Loaded(sorted(chunks, key=lambda chunk: chunk.number), inbox, input, output, unreadable)
+def _with_last_chunk(loaded: Loaded, document: Document | None, from_chunk: int) -> Loaded:
+    """With the last chunk, if it lies in the exec document. A late driver of a purged run may have taken its number:
+    then it gets the next one."""
+    try:
+        last = Execution.from_document(document).last_chunk if document is not None else None
+    except Unreadable as error:
+        return replace(loaded, unreadable={**loaded.unreadable, EXEC: str(error)})
+    if last is not None and loaded.chunks and loaded.chunks[-1].number >= last.number:
+        last = last.model_copy(update={"id": chunk_id(loaded.chunks[-1].number + 1)})
+    return loaded if last is None or last.number < from_chunk else replace(loaded, chunks=[*loaded.chunks, last])
 
 
 def payload_of(execution: Execution, loaded: Loaded, history: Sequence[Event]) -> str | None:

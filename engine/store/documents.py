@@ -5,7 +5,8 @@ One container, partition key `/executionId`. Fields are camelCase in the documen
 | id                     | written                                                                        |
 | ---                    | ---                                                                            |
 | `exec`                 | created once; replaced under its etag; patched by signals                      |
-| `history::<8 digits>`  | created only: the log has one total order, and the loser of a race notices     |
+| `history::<8 digits>`  | created only: the log has one total order, and the loser of a race notices.    |
+|                        | The last chunk of an execution that has ended may lie in `exec`, as `lastEvents` |
 | `deferred::<name>`     | created only: the first writer wins                                            |
 | `child::<step>::<runId>` | created only, by the child, in its parent's partition. For a parent that was   |
 |                        | reopened, `.<reopenings>` follows                                              |
@@ -214,6 +215,8 @@ class Execution(Record):
     history_length: int = 0
     """The number after that of the last chunk, as known when this document was last written. There may be more
     chunks."""
+    last_events: tuple[Document, ...] | None = None
+    """The events of the last chunk, if the execution has ended and they are few. Then the chunk has no document."""
     logged: int = 0
     """The number of turns whose log lines have been written."""
     claims: int = 0
@@ -249,6 +252,19 @@ class Execution(Record):
     def run_started_at(self) -> datetime:
         """The time that the code of this run sees at its beginning."""
         return self.restarted_at or self.created_at
+
+    @property
+    def last_chunk(self) -> Chunk | None:
+        """The chunk that lies in this document, if one does."""
+        if self.last_events is None:
+            return None
+        return Chunk(
+            id=chunk_id(self.history_length - 1),
+            execution_id=self.execution_id,
+            write_id=self.write_id,
+            events=list(self.last_events),
+            run_id=self.run_id,
+        )
 
     @property
     def is_complete(self) -> bool:

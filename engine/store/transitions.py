@@ -201,6 +201,11 @@ def complete(
     return Replacement("complete it", is_held_by(token), changes, derived=lambda e: _owed_or_kept(e, now))
 
 
+def ends(transition: Transition) -> bool:
+    """Whether the execution has ended with this transition."""
+    return transition.set.get("status") == "complete"
+
+
 def discard(token: str, items: int, now: datetime) -> Replacement:
     """Before a restart, delete this number of inbox items that the run has read. The history holds their values."""
     return Replacement("discard items", is_held_by(token), {"updated_at": now}, derived=_without(items))
@@ -270,6 +275,7 @@ def reopen(now: datetime, waiting: Parent | None = None) -> Replacement:
         **{
             "compensation_errors": (),
             "leftovers": (),
+            "last_events": None,
             "unread_values": 0,
             "parents": (waiting,) if waiting is not None else (),
             "parents_notified": False,

@@ -1,9 +1,8 @@
 """Deleting an execution, whose documents may be more than one transaction takes.
 
-1. Most executions go with one transaction, under the etag of the exec document: all of them or nothing. What is listed
-   before it must hold every document that the exec document counts. Nobody adds to an execution that has ended. The
-   list may hold more: a chunk of an earlier run under this id, whose driver was late. That is why it is asked, although
-   the other ids could be computed.
+1. Most executions go with one transaction, under the etag of the exec document: all of them or nothing. If nothing but
+   its own drivers has written to it, the exec document says which documents there are. Otherwise they are listed, and
+   the list must hold every document that the exec document counts. Nobody adds to an execution that has ended.
 2. One that was terminated may have a driver still, whose chunks nobody counts. It takes the long way, and so does one
    that is too long for a transaction, or whose documents a lagging replica hides. Its first request marks the exec
    document under its etag, and makes it due: from here on nobody else writes it, and a purge that dies half way is
@@ -25,7 +24,7 @@ from engine.store.cosmos import patches
 from engine.store.cosmos.items import NO_ETAG, Items, Operation
 from engine.store.cosmos.query import ALL_IDS
 from engine.store.cosmos.schema import MAX_BATCH_OPERATIONS
-from engine.store.documents import CHUNK, EXEC, INBOX, INPUT, OUTPUT, Document, Execution
+from engine.store.documents import CHUNK, EXEC, INBOX, INPUT, OUTPUT, Document, Execution, chunk_id
 
 LISTS = 5
 """Times that the documents are listed, should a list name what is gone."""
@@ -56,10 +55,17 @@ class Purge:
 
     async def _delete_at_once(self, execution: Execution) -> bool:
         """False if one transaction can't be trusted with all of it."""
+        known = _known_ids(execution)
+        if known is not None and len(known) <= _GROUP and await self._delete_exactly(known):
+            return True
         ids = await self._list()
         others = [id for id in ids if id != EXEC]
         if len(ids) == len(others) or len(others) > _GROUP or not _are_whole(others, execution):
             return False
+        return await self._delete_exactly(others)
+
+    async def _delete_exactly(self, others: list[str]) -> bool:
+        """False if one of these documents doesn't exist."""
         try:
             return await self._delete_last(others)
         except Conflict:
@@ -125,10 +131,28 @@ class Purge:
         return await self.items.find("read back", self.execution_id, EXEC)
 
 
+def _known_ids(execution: Execution) -> list[str] | None:
+    """The ids of all documents but exec. None if the exec document doesn't tell them."""
+    others_wrote = execution.inbox_count or execution.restarts or execution.reopenings or execution.forked_from
+    if others_wrote or execution.purging:
+        return None
+    chunks = map(chunk_id, range(_stored_chunks(execution)))
+    return [*chunks, *([INPUT] if execution.payload is None else []), *([OUTPUT] if _has_output(execution) else [])]
+
+
+def _stored_chunks(execution: Execution) -> int:
+    """How many chunks have a document."""
+    return execution.history_length - (execution.last_events is not None)
+
+
+def _has_output(execution: Execution) -> bool:
+    return execution.outcome == "completed" and execution.completed_result is None
+
+
 def _are_whole(ids: Collection[str], execution: Execution) -> bool:
     """Whether these are at least the documents that the exec document counts."""
     chunks = sum(1 for id in ids if id.startswith(CHUNK))
     items = sum(1 for id in ids if id.startswith(INBOX))
     has_input = execution.payload is not None or INPUT in ids
-    has_output = execution.outcome != "completed" or execution.completed_result is not None or OUTPUT in ids
-    return chunks >= execution.history_length and items >= execution.inbox_count and has_input and has_output
+    has_output = not _has_output(execution) or OUTPUT in ids
+    return chunks >= _stored_chunks(execution) and items >= execution.inbox_count and has_input and has_output

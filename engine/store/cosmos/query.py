@@ -21,9 +21,11 @@ from engine.store.base import Filter, Page, page_of
 from engine.store.conditions import Condition
 from engine.store.documents import EXEC, Document
 
-ALL_BUT_EXEC = f"SELECT * FROM c WHERE c.id != '{EXEC}' AND (c.id < 'history::' OR c.id >= @first)"
+HISTORY = (
+    f"SELECT * FROM c WHERE (c.id != '{EXEC}' AND (c.id < 'history::' OR c.id >= @first)) OR IS_DEFINED(c.lastEvents)"
+)
 """What `load` reads. The ids `channel::`, `child::` and `deferred::` sort before `history::`, `input` and `output`
-after."""
+after. The exec document is read only if it holds the last chunk."""
 ALL_IDS = "SELECT VALUE c.id FROM c"
 
 MAX_PAGE = 1_000

@@ -24,7 +24,7 @@ from engine.store.cosmos.client import Connection
 from engine.store.cosmos.feed import CosmosFeed
 from engine.store.cosmos.items import Items, Operation
 from engine.store.cosmos.purge import Purge
-from engine.store.cosmos.query import ALL_BUT_EXEC, Selection
+from engine.store.cosmos.query import HISTORY, Selection
 from engine.store.cosmos.resend import Resend
 from engine.store.cosmos.usage import Usage
 from engine.store.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
@@ -73,7 +73,7 @@ class CosmosStore:
 
     async def load(self, execution_id: str, from_chunk: int = 0) -> Loaded:
         first = f"history::{from_chunk:08d}"
-        return await sort_in_turns(await self._items.query("load", execution_id, ALL_BUT_EXEC, first=first))
+        return await sort_in_turns(await self._items.query("load", execution_id, HISTORY, first=first), from_chunk)
 
     async def replace(self, execution: Execution) -> Execution:
         written = _marked(execution)

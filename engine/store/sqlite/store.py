@@ -103,17 +103,19 @@ class SqliteStore:
         def work(db: sqlite3.Connection) -> Loaded:
             first = f"history::{from_chunk:08d}"
             rows = db.execute(
-                "SELECT id, body FROM documents WHERE execution_id = ? AND id <> 'exec' "
+                "SELECT id, body FROM documents WHERE execution_id = ? "
                 "AND (id NOT LIKE 'history::%' OR id >= ?) ORDER BY id",
                 (execution_id, first),
             )
             documents, problems = list[Document](), dict[str, str]()
             for id, body in rows:
+                if id == EXEC and '"lastEvents"' not in body:
+                    continue
                 try:
                     documents.append(document_of(execution_id, id, body))
                 except DecodingError as error:
                     problems[id] = str(error)
-            return sort_documents(documents, problems)
+            return sort_documents(documents, from_chunk, problems)
 
         return await self._read(work)
 

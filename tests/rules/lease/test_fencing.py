@@ -152,8 +152,10 @@ async def test_every_interleaving_of_an_old_driver_with_claim_load_and_seal(sche
         await asyncio.gather(*drives.values())
         assert (await env.finish(id)).value() == ["a", "b", "c"]
         await check_history(env, id)
-        if schedule.startswith("ooo"):  # it had ended before the other could claim
-            assert [name for name, _ in landed] == ["o"] * 3
+        if schedule.startswith(
+            "ooo"
+        ):  # it had ended before the other could claim; its last chunk lies in the exec document
+            assert [name for name, _ in landed] == ["o"] * 2
         else:
             sealed = landed.index(("n", "takeover"))
             assert "o" not in [name for name, _ in landed[sealed:]], landed

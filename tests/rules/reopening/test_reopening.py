@@ -23,9 +23,11 @@ from engine import (
 )
 from engine.boundary import http
 from engine.boundary.answers import Request
+from engine.store.documents import Chunk
 from engine.store.sqlite.store import SqliteStore
 from engine.store.wrapper import Call
 from engine.testing import Environment
+from engine.values.events import Takeover
 from tests.support.gates import nth
 from tests.support.processes import Process
 from tests.support.stored import purge
@@ -351,3 +353,39 @@ async def test_over_http() -> None:
     again = await http.retry(runtime, Request(""), id)
     assert (again.status, json.loads(again.body)["title"]) == (409, "Can't run again")
     await runtime.close()
+
+
+@pytest.mark.usefixtures("every_store")
+@pytest.mark.parametrize("size", [10, 3_000])
+async def test_the_last_events_come_along_wherever_they_lie(size: int) -> None:
+    """Few of them lie in the exec document of an execution that has ended, many in a chunk. A driver of a purged run
+    may have taken the number of their chunk."""
+    Shop.code_is_right = False
+    async with Environment([reopening_order, reopening_mends]) as env:
+        id = (await env.start(reopening_mends, size)).execution_id
+        await env.finish(id)
+        ended = await env.store.inner.read(id)
+        assert (ended.last_events is not None) == (size == 10)
+        events = await _events(env, id)
+        late = Chunk.of(id, ended.history_length - (size == 10), [Takeover(env.clock.now(), "late")], "an earlier run")
+        await env.store.inner.append(late)
+        assert await _events(env, id) == [*events, *late.events]
+        Shop.code_is_right = True
+        await env.client.retry(id)
+        running = await env.store.inner.read(id)
+        assert running.last_events is None
+        assert (await env.finish(id)).value() == size
+        assert Shop.done == [f"reserve {'x' * size}"]
+
+
+async def _events(env: Environment, id: str) -> list[Any]:
+    chunks = (await env.store.inner.load(id)).chunks
+    return [event for chunk in sorted(chunks, key=lambda one: one.run_id == "an earlier run") for event in chunk.events]
+
+
+@workflow
+async def reopening_mends(size: int) -> int:
+    length = len(await reserve("x" * size))
+    if not Shop.code_is_right:
+        raise KeyError("price")
+    return length

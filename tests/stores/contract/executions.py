@@ -9,6 +9,7 @@ what a method writes is looked at through `raw`, and what a method reads is put 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -152,11 +153,12 @@ class StoreContract:
             lambda: store.signal(item(id), NOW),
             lambda: store.read_inbox(id, "deferred::approval"),
             lambda: store.interrupt(id, NOW),
-            lambda: store.purge(stale),
         ]
         for ask in asks:
             with pytest.raises(Missing):
                 await ask()
+        with contextlib.suppress(Missing):  # it can't be told from a purge whose answer was lost
+            await store.purge(stale)
         assert await store.load(id) == Loaded()
         assert await raw.ids(id) == []
 

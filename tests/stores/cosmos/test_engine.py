@@ -86,7 +86,7 @@ async def test_a_sequence_takes_two_requests_more_than_it_has_steps(
 ) -> None:
     async with Environment([sequence], store=store) as env:
         id = await start_and_drive(env, container, sequence, count)
-        assert sent(double) == ["create", "replace", *["create"] * (count - 1), "batch"]
+        assert sent(double) == ["create", "replace", *["create"] * (count - 1), "replace"]
         assert (await env.status(id)).value() == count
 
 
@@ -99,7 +99,7 @@ async def test_a_start_that_is_driven_where_it_is_made_takes_one_request_less(
         assert await env.client.execute(sequence, count) == count
         claim = 11.3
         cost, entries = sum(entry.charge for entry in double.log.select(kind="item")), sent(double)
-        assert entries == [*["create"] * count, "batch", "read"]
+        assert entries == [*["create"] * count, "replace", "read"]
         id = await start_and_drive(env, container, sequence, count)
         cost_by_the_feed = sum(entry.charge for entry in double.log.select(kind="item"))
         assert cost == pytest.approx(cost_by_the_feed - claim + 1, abs=1), "a read of 1 RU in place of the claim"
@@ -130,7 +130,7 @@ async def test_waiting_takes_a_read_of_the_partition_per_wake_up(
         await env.resolve(id, approval, "yes")
         assert sent(double) == ["batch"]
         await env.worker.drive(await store.read(id))
-        assert sent(double) == ["read", "replace", "query", "create", "batch"]
+        assert sent(double) == ["read", "replace", "query", "create", "replace"]
         assert (await env.status(id)).value() == ["a", "left", "right", "yes", "last"]
 
 

@@ -123,6 +123,7 @@ class Invariants:
         if EXEC not in after:
             _require(not after, f"documents of no execution were left or written: {sorted(after)}")
             return
+        before, after = _with_last_chunk(before), _with_last_chunk(after)
         new, old = after[EXEC], before.get(EXEC)
         known = self.of(_identity(new))
         if old is None:
@@ -134,16 +135,23 @@ class Invariants:
         if new["status"] != "complete" and (gone or is_restart):
             _check_gone(run, gone, after, is_restart)
         for id, document in after.items():
-            if document is before.get(id) or id == EXEC:
+            if document is before.get(id) or id == EXEC or (_lies_in_exec(document) and document == before.get(id)):
                 continue
-            _require(id not in before, f"{id} was written over")
+            if id in before:
+                document = _continued(before[id], document)
+                known.chunks -= 1
             if id.startswith("history::"):
                 self._append(known, after, old or new, document)
         if old is not None and new is not old:
             _compare(now, old, new, bool(gone), any(map(_reopens, _new_chunks(before, after))))
         if new["status"] == "running" or not gone:
             self._count(known, new, after)
-        if run is not None and _new_chunks(before, after) and not is_restart and not _is_seal(known.events[-1]):
+        if (
+            run is not None
+            and _new_chunks(before, after)
+            and not is_restart
+            and not any(map(_is_seal, known.events[-1:]))
+        ):
             self._saw(known, run, old or new)
 
     def began(self, run: ObservedRun) -> None:
@@ -242,7 +250,34 @@ def _check_gone(run: ObservedRun | None, gone: Set[str], after: Documents, is_re
 
 
 def _new_chunks(before: Documents, after: Documents) -> list[Document]:
-    return [document for id, document in after.items() if id.startswith("history::") and id not in before]
+    return [
+        document
+        for id, document in after.items()
+        if id.startswith("history::") and (id not in before or _lies_in_exec(before[id]) > _lies_in_exec(document))
+    ]
+
+
+def _with_last_chunk(documents: Documents) -> Documents:
+    """With the last chunk as a document, if it lies in the exec document."""
+    execution = documents.get(EXEC, {})
+    if "lastEvents" not in execution:
+        return documents
+    numbers = [int(id.partition("::")[2]) for id in documents if id.startswith("history::")]
+    id = chunk_id(max([execution["historyLength"] - 1, *(number + 1 for number in numbers)]))
+    named = {name: execution[name] for name in ("executionId", "runId")}
+    return {**documents, id: {"id": id, **named, "events": execution["lastEvents"], "liesInExec": True}}
+
+
+def _lies_in_exec(document: Document) -> bool:
+    return "liesInExec" in document
+
+
+def _continued(last: Document, document: Document) -> Document:
+    """What a reopening adds to the last chunk, which then has a document."""
+    _require(_lies_in_exec(last), f"{last['id']} was written over")
+    events = last["events"]
+    _require(document["events"][: len(events)] == events, f"{last['id']} lost events when it got a document")
+    return {**document, "events": document["events"][len(events) :]}
 
 
 def _reopens(document: Document) -> bool:
@@ -258,7 +293,10 @@ def _compare(now: datetime, old: Document, new: Document, is_less: bool, is_reop
     if is_reopened:
         _require(old["outcome"] in ("failed", "interrupted"), f"it was {old['outcome']}, and runs again")
         _require(not old.get("undone"), "its compensations have run, and it runs again")
-        _require(not old["parents"], "a parent waits for it or knows its end, and it runs again")
+        asks = {parent["executionId"] for parent in new["parents"]}
+        know = {parent["executionId"] for parent in old["parents"]}
+        _require(know <= asks, f"{know - asks} wait for it or know its end, and it runs again")
+        _require(not know or bool(old.get("parentsNotified")), "its parent lacks its end, and it runs again")
     elif old["status"] == "complete":
         changed = [name for name in FINAL if new.get(name) != old.get(name)]
         _require(not changed, f"a complete execution changed: {changed}")

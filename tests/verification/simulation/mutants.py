@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
+from engine.boundary import requests
 from engine.core.run import Run
 from engine.driving import child_requests, children, reopening, worker
 from engine.driving.claim import Claim, Create, claim_new
@@ -32,7 +33,7 @@ from tests.verification.simulation.container import Container
 Mutant = Callable[[], AbstractContextManager[Any]]
 NEVER = datetime.max.replace(tzinfo=UTC)
 
-_reopen = transitions.reopen
+_reopen, _reopen_it = transitions.reopen, reopening.reopen
 
 _init, _write_log, _is_at_rest = Lease.__init__, Drive._write_log, Drive._is_at_rest
 
@@ -219,6 +220,21 @@ def _anything_that_has_ended_runs_again() -> Iterator[None]:
         yield
 
 
+def _a_retry_forgets_the_last_events() -> AbstractContextManager[Any]:
+    async def reopen(store: Store, clock: Clock, execution: Execution, waiting: Parent | None = None) -> Execution:
+        return await _reopen_it(store, clock, execution.model_copy(update={"last_events": None}), waiting)
+
+    return mock.patch.object(requests, "reopen", reopen)
+
+
+def _a_retry_leaves_the_last_events_where_they_lie() -> AbstractContextManager[Any]:
+    def reopen(now: datetime, waiting: Parent | None = None) -> Replacement:
+        reopening = _reopen(now, waiting)
+        return replace(reopening, set={name: of for name, of in reopening.set.items() if name != "last_events"})
+
+    return mock.patch.object(transitions, "reopen", reopen)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "suspend without IfMatch": _without_if_match(lambda d: d["suspended"]),
     "complete without IfMatch": _without_if_match(lambda d: d["status"] == "complete"),
@@ -242,6 +258,8 @@ MUTANTS: Mapping[str, Mutant] = {
         child_requests, "find_circle", mock.AsyncMock(return_value=())
     ),
     "anything that has ended runs again": _anything_that_has_ended_runs_again,
+    "a retry forgets the last events": _a_retry_forgets_the_last_events,
+    "a retry leaves the last events where they lie": _a_retry_leaves_the_last_events_where_they_lie,
     "a takeover seals without a look at the clock": _no_clock_before_the_seal,
     "a lease is counted from the answer": _counted_from_the_answer,
     "no look at the clock before activities start": _no_clock_before_activities,

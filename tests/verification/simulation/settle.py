@@ -116,7 +116,8 @@ class Settling:
 
     async def _owed(self, execution: Execution, loaded: Loaded, run: Run) -> bool:
         id = execution.execution_id
-        sent = {(i.kind, i.name) for i in loaded.inbox if i.run_id in (None, execution.run_id)}
+        of_now = [i for i in loaded.inbox if i.kind != "child" or i.reopenings == execution.reopenings]
+        sent = {(i.kind, i.name) for i in of_now if i.run_id in (None, execution.run_id)}
         left = [item for item in loaded.inbox if item.kind == "channel" and item.id not in run.taken]
         dues = [timer.due for timer in run.steps.timers.values()]
         dues += [step.retry_at for step in run.steps.activities.values() if step.retry_at is not None]
@@ -177,7 +178,7 @@ class Settling:
 
     def _loaded(self, execution: Execution) -> Loaded:
         documents = self._world.container.documents(execution.execution_id)
-        loaded = sort_documents([document for id, document in documents.items() if id != EXEC])
+        loaded = sort_documents(documents.values())
         chunks = [chunk for chunk in loaded.chunks if chunk.number >= execution.history_start]
         return replace(loaded, chunks=chunks)
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from engine.ground.errors import Missing, StoreError
 from engine.store.base import Filter, Page, page_of
 from engine.store.cosmos.items import NO_ETAG, Items, Operation, _check_sizes
-from engine.store.cosmos.query import ALL_BUT_EXEC, ALL_IDS, Selection
+from engine.store.cosmos.query import ALL_IDS, HISTORY, Selection
 from engine.store.cosmos.resend import Resend
 from engine.store.cosmos.store import CosmosStore
 from engine.store.documents import EXEC, Document
@@ -95,21 +95,21 @@ class SimItems(Items):
         return await self._request(operation, key, effect)
 
     async def query(self, operation: str, key: str, text: str, **parameters: Any) -> list[Any]:
-        assert text in (ALL_BUT_EXEC, ALL_IDS), text
+        assert text in (HISTORY, ALL_IDS), text
         first = parameters.get("first", "")
         cuts = self._network.cuts(sorted(self._container.documents(key)))
         rows: list[Any] = []
         for low, high in zip(["", *cuts], [*cuts, "\uffff"], strict=True):
 
             def effect(low: str = low, high: str = high) -> tuple[list[Any], int]:
-                forgetful = text == ALL_BUT_EXEC and self._network.forgets()
+                forgetful = text == HISTORY and self._network.forgets()
                 documents, number = self._view(
                     key, self._container.beginning(key) if forgetful else self._floors.get(key, 0)
                 )
                 page = [documents[id] for id in sorted(documents) if low <= id < high]
                 if text == ALL_IDS:
                     return [document["id"] for document in page], number
-                return [d for d in page if d["id"] != EXEC and (d["id"] < "history::" or d["id"] >= first)], number
+                return [document for document in page if _is_history(document, first)], number
 
             rows += await self._request(operation, key, effect)
         return rows
@@ -187,3 +187,10 @@ def _is_wanted(document: Document, filter: Filter) -> bool:
         and (not filter.suspended_with_cause or (document["status"] == "running" and "cause" in document))
         and all(condition.holds(document) for condition in filter.conditions)
     )
+
+
+def _is_history(document: Document, first: str) -> bool:
+    """Whether the query for the history finds it."""
+    if document["id"] == EXEC:
+        return "lastEvents" in document
+    return bool(document["id"] < "history::" or document["id"] >= first)

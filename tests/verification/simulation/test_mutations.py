@@ -36,6 +36,8 @@ CAUGHT = {
     "a child that was given up isn't told": ("bereft", 5),
     "nobody looks for a circle of waits": ("", 53_938),
     "anything that has ended runs again": ("retried", 1),
+    "a retry forgets the last events": ("retried", 1),
+    "a retry leaves the last events where they lie": ("retried", 1),
     "a takeover seals without a look at the clock": ("frozen", 35),
     "a lease is counted from the answer": ("frozen", 203),
     "no look at the clock before activities start": ("frozen", 32),
