@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from engine.ground.clock import Clock
 from engine.ground.errors import Conflict, DecodingError, NotReopened, UnreadableExecution
 from engine.store import transitions
-from engine.store.base import Store
+from engine.store.base import MAX_READS, Store, wait_for_replica
 from engine.store.documents import Chunk, Execution, Parent, of_run
 from engine.values.error_records import ErrorRecord
 from engine.values.events import Event, Forked, Reopened, Restarted, StepResolved, effective
@@ -25,25 +25,38 @@ from engine.values.events import Event, Forked, Reopened, Restarted, StepResolve
 
 async def reopen(store: Store, clock: Clock, execution: Execution, waiting: Parent | None = None) -> Execution:
     """Let an execution run again. `waiting`: the parent that asks for it, if one does, and that then waits for the next
-    end. Raises NotReopened, UnreadableExecution, and Conflict, Taken or Missing if the
-    execution has changed."""
+    end. Raises NotReopened, UnreadableExecution, and Conflict, Taken or Missing if the execution has changed."""
     _check(execution, waiting)
-    start = execution.history_start
-    loaded = await store.load(execution.execution_id, start)
-    try:
-        loaded.check()
-        chunks = of_run(loaded.chunks, execution.run_id, start)
-        events = effective(event for chunk in chunks for event in chunk.decoded())
-    except DecodingError as error:
-        raise UnreadableExecution(str(error)) from None
-    if start + len(chunks) < execution.history_length:
-        raise Conflict(f"execution {execution.execution_id} has changed since it was read")
+    chunks, events = await _history_of(store, clock, execution)
     kept, now = _kept(events, execution), clock.now()
     last = chunks.pop().decoded() if execution.last_events is not None else []  # the exec document no longer holds them
-    number = start + len(chunks)
+    number = execution.history_start + len(chunks)
     chunk = Chunk.of(execution.execution_id, number, [*last, Reopened(now, kept)], execution.run_id)
     reopening = transitions.reopen(now, waiting).also(history_length=number + 1, logged=min(execution.logged, kept + 1))
     return await store.commit(reopening.apply(execution), chunk)
+
+
+async def _history_of(store: Store, clock: Clock, execution: Execution) -> tuple[list[Chunk], list[Event]]:
+    """The chunks of an execution that has ended, and the events that count. Raises UnreadableExecution if a chunk can't
+    be read or was deleted, and Conflict or Missing if the execution has changed."""
+    id, start = execution.execution_id, execution.history_start
+    for reads in range(MAX_READS):
+        loaded = await store.load(id, start)
+        try:
+            loaded.check()
+            chunks = of_run(loaded.chunks, execution.run_id, start)
+            events = effective(event for chunk in chunks for event in chunk.decoded())
+        except DecodingError as error:
+            raise UnreadableExecution(str(error)) from None
+        if start + len(chunks) >= execution.history_length:
+            return chunks, events
+        if (await store.read(id)).etag != execution.etag:
+            raise Conflict(f"execution {id} has changed since it was read")
+        await wait_for_replica(clock, reads)
+    counted = execution.history_length - start
+    raise UnreadableExecution(
+        f"execution {id} counts {counted} history chunks, but has {len(chunks)}: some were deleted"
+    )
 
 
 def _check(execution: Execution, waiting: Parent | None) -> None:

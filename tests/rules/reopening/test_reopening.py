@@ -16,6 +16,7 @@ from engine import (
     Runtime,
     Settings,
     UnknownExecution,
+    UnreadableExecution,
     activity,
     compensate,
     restart,
@@ -30,7 +31,7 @@ from engine.testing import Environment
 from engine.values.events import Takeover
 from tests.support.gates import nth
 from tests.support.processes import Process
-from tests.support.stored import purge
+from tests.support.stored import delete, purge
 
 approval = Deferred("reopening.approval", str)
 
@@ -275,6 +276,20 @@ async def test_twice_at_once_is_once() -> None:
         kinds = [event["kind"] for chunk in chunks for event in chunk.events]
         assert kinds.count("reopened") == 1
         assert Shop.done == ["reserve tea", "buy tea", "buy tea"]
+
+
+async def test_a_chunk_that_was_deleted_is_missed_by_name() -> None:
+    """P4, Q3: a retry ends, and doesn't ask the store for ever. Before that, it waits for a lagging replica."""
+    Shop.is_open = False
+    async with Environment(ALL) as env:
+        id = await _failed(env)
+        await delete(env, id, "history::00000000")
+        retrying = asyncio.ensure_future(env.client.retry(id))
+        for _ in range(200):
+            await asyncio.wait([retrying], timeout=0.02)
+            env.clock.advance(timedelta(seconds=1))
+        with pytest.raises(UnreadableExecution, match="counts 2 history chunks, but has 1: some were deleted"):
+            await asyncio.wait_for(retrying, 5)
 
 
 async def test_a_purge_that_comes_between_wins() -> None:
