@@ -44,6 +44,7 @@ from engine.ground.settings import Settings
 from engine.store.base import Filter
 from engine.values.error_records import ErrorRecord
 from engine.values.failures import ChildStopped, CircularWait, Failure
+from engine.values.limits import Limit
 from engine.values.outcome import Outcome
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "NotEnded",
     "NotForked",
     "NotReopened",
+    "Limit",
     "Outcome",
     "Page",
     "Peer",

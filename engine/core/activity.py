@@ -17,6 +17,7 @@ from engine.core.retry import NEVER, Retry
 from engine.core.source_places import declared_at
 from engine.ground.names import checked_name
 from engine.values.codec import Signature
+from engine.values.limits import declared_limits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,6 +72,7 @@ class Activity(Generic[P, R]):
         retry: Retry | None,
         timeout: timedelta | None,
         raises: Sequence[type[BaseException]],
+        limits: tuple[object, object, object] = (None, None, None),
     ) -> None:
         generates = inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)
         if (not inspect.isroutine(function) and not isinstance(function, functools.partial)) or generates:
@@ -97,6 +99,8 @@ class Activity(Generic[P, R]):
         self.retry = retry or NEVER
         self.timeout = timeout
         self.raises = tuple(raises)
+        self.limits = declared_limits(function, f"{self.KIND} {self.name}", *limits)
+        """Its limits across the deployment. None: there are none."""
         self._is_async = inspect.iscoroutinefunction(function)
         self._shown = repr(self)
         self.place = declared_at()

@@ -20,6 +20,7 @@ from engine.core.context import Context
 from engine.core.declarations import KeyFunction, Workflow
 from engine.core.options import DEFAULT_PARALLEL, Options, Tags
 from engine.core.retry import Retry
+from engine.values.limits import KeyOf, Limit
 from engine.values.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class _ActivityWords:
         retry: Retry | None = None,
         timeout: timedelta | None = None,
         raises: Sequence[type[BaseException]] = (),
+        concurrency: int | None = None,
+        limit: Limit | None = None,
+        key: KeyOf | None = None,
     ) -> _ActivityDecorator: ...
     def __call__(  # type: ignore[misc]
         self,
@@ -54,6 +58,9 @@ class _ActivityWords:
         retry: Retry | None = None,
         timeout: timedelta | None = None,
         raises: Sequence[type[BaseException]] = (),
+        concurrency: int | None = None,
+        limit: Limit | None = None,
+        key: KeyOf | None = None,
     ) -> Any:
         """Make a function, async or not, an activity: a step that runs at least once and whose result is stored.
 
@@ -63,8 +70,16 @@ class _ActivityWords:
         timeout: the time limit of one attempt. The default is none. A sync function can't be stopped: its late result
             is ignored.
         raises: exception classes that come back as themselves. `Failure` subclasses always do.
+        concurrency: how many attempts may run at once in the whole deployment, from 1 to 1,000. The default is any
+            number.
+        limit: how many attempts may begin within a period in the whole deployment, such as
+            `Limit(10, per=timedelta(seconds=1))`. The default is any number.
+        key: a function of some of the activity's parameters, by their names, such as `lambda order: order.tenant`. It
+            gives a str or an int, and `concurrency` and `limit` then hold for each of these.
+
+        Raises TypeError and ValueError for options that can't work.
         """
-        decorator = _ActivityDecorator(name, retry, timeout, raises)
+        decorator = _ActivityDecorator(name, retry, timeout, raises, (concurrency, limit, key))
         return decorator if function is None else decorator(function)
 
     def info(self) -> ActivityInfo:
@@ -115,8 +130,9 @@ class _ActivityDecorator:
         retry: Retry | None,
         timeout: timedelta | None,
         raises: Sequence[type[BaseException]],
+        limits: tuple[int | None, Limit | None, KeyOf | None],
     ) -> None:
-        self._options = (name, retry, timeout, raises)
+        self._options = (name, retry, timeout, raises, limits)
 
     @overload
     def __call__(self, function: Callable[P, Awaitable[R]], /) -> Activity[P, R]: ...  # type: ignore[overload-overlap]

@@ -12,16 +12,20 @@ import functools
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
+from typing import cast
 
 from engine.core.activity_info import ActivityInfo
 from engine.core.attempt_state import AttemptState, current_state
 from engine.core.messages import Message
 from engine.core.steps import ActivityStep
 from engine.driving.attempt import AttemptResult, run_attempt
+from engine.driving.limits import Desk, Parked
 from engine.driving.messages import deliver
 from engine.driving.resources import Resources
 from engine.store.documents import Execution, Heartbeat
+from engine.store.limit_state import Asking
 from engine.values.error_records import examinable
+from engine.values.limits import Limits
 
 MAX_ALL_DETAILS = 400_000
 """The most characters that the details of one execution's heartbeats take together: they travel with `exec`."""
@@ -39,7 +43,12 @@ class Activities:
         self._changed = changed
         self._waiting: dict[str, ActivityStep] = {}
         self._later: dict[str, ActivityStep] = {}
-        self._running: dict[str, asyncio.Task[AttemptResult]] = {}
+        self._parked: dict[str, tuple[ActivityStep, datetime]] = {}
+        """Steps that wait for a permit, each with the time when it asks again."""
+        self._asked: dict[str, Desk] = {}
+        """The limits that steps have asked for a permit which they don't have yet."""
+        self._newest_wake = execution.wake
+        self._running: dict[str, asyncio.Task[AttemptResult | Parked]] = {}
         self._begun: dict[str, asyncio.Event] = {}
         self._states: dict[str, AttemptState] = {}
         """The attempts that run, or ran when this driver let go."""
@@ -63,8 +72,9 @@ class Activities:
 
     @property
     def next_due(self) -> datetime | None:
-        """When the next retry is due."""
-        return min((step.retry_at for step in self._later.values() if step.retry_at is not None), default=None)
+        """When the next retry is due, or a step asks for a permit again."""
+        retries = [step.retry_at for step in self._later.values() if step.retry_at is not None]
+        return min([*retries, *(look_at for _, look_at in self._parked.values())], default=None)
 
     def add(self, step: ActivityStep) -> None:
         """Add a step whose next attempt is to be made, at `retry_at` or as soon as there is a place."""
@@ -75,6 +85,9 @@ class Activities:
         self._waiting.pop(step.id, None)
         self._later.pop(step.id, None)
         self._states.pop(step.id, None)
+        self._parked.pop(step.id, None)
+        if (desk := self._asked.pop(step.id, None)) is not None:
+            desk.leave(self._asking(step))
         self._stop(step.id)
 
     def recall(self) -> None:
@@ -87,8 +100,13 @@ class Activities:
         if (task := self._running.pop(id, None)) is not None:
             task.cancel()
 
-    def wake(self, now: datetime) -> None:
-        """Let the steps whose retry is due now wait for a place."""
+    def wake(self, now: datetime, wake: int) -> None:
+        """Let the steps whose retry is due now wait for a place. After news (`wake` has grown), all that wait for a
+        permit ask again."""
+        has_news, self._newest_wake = wake > self._newest_wake, max(wake, self._newest_wake)
+        for step, look_at in list(self._parked.values()):
+            if has_news or look_at <= now:
+                self._waiting[step.id] = self._parked.pop(step.id)[0]
         for step in [s for s in self._later.values() if s.retry_at is not None and s.retry_at <= now]:
             self._waiting[step.id] = self._later.pop(step.id)
 
@@ -98,8 +116,8 @@ class Activities:
             step = self._waiting.pop(next(iter(self._waiting)))
             if open.get(step.id) is step:
                 begun = self._begun[step.id] = asyncio.Event()
-                task = self._running[step.id] = asyncio.create_task(self._perform(step, begun))
-                task.add_done_callback(functools.partial(self._report, step))
+                task = self._running[step.id] = asyncio.create_task(self._within_limits(step, begun))
+                task.add_done_callback(functools.partial(self._report, step, self._newest_wake))
 
     def next_ended(self) -> tuple[ActivityStep, AttemptResult] | None:
         """The next attempt that has ended, in the order in which they ended. None if there is none."""
@@ -137,6 +155,27 @@ class Activities:
         self._running.clear()
         self._begun.clear()
 
+    async def _within_limits(self, step: ActivityStep, begun: asyncio.Event) -> AttemptResult | Parked:
+        limits = step.activity.limits
+        if limits is None:
+            return await self._perform(step, begun)
+        desk, who = self._desk(step, limits), self._asking(step)
+        self._asked[step.id] = desk
+        if (parked := await desk.ask(who)) is not None:
+            return parked
+        self._asked.pop(step.id, None)
+        async with desk.held(who, outlives=not step.activity.is_async):
+            return await self._perform(step, begun)
+
+    def _desk(self, step: ActivityStep, limits: Limits) -> Desk:
+        signature, name = step.activity.signature, step.activity.name
+        key = limits.key_of(signature.by_name(step.arguments), name) if limits.key is not None else ""
+        return self._resources.limits.of(name, limits, key)
+
+    def _asking(self, step: ActivityStep) -> Asking:
+        one = self._execution
+        return Asking(one.execution_id, one.run_id, step.id, step.attempts + 1, one.worker or "")
+
     async def _perform(self, step: ActivityStep, begun: asyncio.Event) -> AttemptResult:
         one = self._execution
         info = ActivityInfo(one.execution_id, one.workflow, step.id, step.attempts + 1, one.run_id, self.key)
@@ -152,19 +191,32 @@ class Activities:
         finally:
             state.is_cancelled = True  # a thread may still run
 
-    def _report(self, step: ActivityStep, task: asyncio.Task[AttemptResult]) -> None:
+    def _report(self, step: ActivityStep, wake: int, task: asyncio.Task[AttemptResult | Parked]) -> None:
         """Take in how a task ended. An activity can also end its task by CancelledError, or by a GeneratorExit, which
         no `except` on the way catches."""
         if self._running.get(step.id) is not task:
             return  # the driver gave the step up
+        if not task.cancelled() and task.exception() is None and isinstance(parked := task.result(), Parked):
+            self._park(step, parked, is_woken=self._newest_wake > wake)
+            return
         if task.cancelled():
             ended = AttemptResult(error=asyncio.CancelledError("the activity cancelled itself"))
         elif (error := task.exception()) is not None:
             ended = AttemptResult(error=error)
         else:
-            ended = task.result()
+            ended = cast(AttemptResult, task.result())
         if ended.error is not None:
             state = self._states.get(step.id)
             ended = AttemptResult(error=examinable(ended.error), details=None if state is None else state.details)
         self._ended.append((step, ended))
+        self._changed.set()
+
+    def _park(self, step: ActivityStep, parked: Parked, is_woken: bool) -> None:
+        """Let a step wait for a permit. If the execution was woken while the step asked, it asks again at once."""
+        self._running.pop(step.id)
+        self._begun.pop(step.id, None)
+        if is_woken:
+            self._waiting[step.id] = step
+        else:
+            self._parked[step.id] = step, parked.look_at
         self._changed.set()

@@ -261,7 +261,7 @@ class Drive:
                     self._activities.drop(step)
                 case DropChild(child, outlives):
                     self._drop_child(child, run.steps.children, outlives)
-        self._activities.wake(self._now())
+        self._activities.wake(self._now(), self.execution.wake)
 
     def _ask_again_for_children(self, run: Run, history: Sequence[Event]) -> None:
         """Begin the children once more that this execution had begun before it was reopened."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from engine.core.registry import Registry
 from engine.driving.lifespan import Lifespan
+from engine.driving.limits import LimitDesks
 from engine.driving.threads import Threads
 from engine.ground.clock import Clock
 from engine.ground.settings import Settings
@@ -16,7 +17,8 @@ from engine.store.base import Store
 @dataclass(frozen=True)
 class Resources:
     """The store, the app's registry, the clock, the settings, the threads for sync activities, the random numbers for
-    retry delays, and what the app has opened for its activities."""
+    retry delays, what the app has opened for its activities, and the limits
+    of activities."""
 
     store: Store
     registry: Registry
@@ -25,3 +27,4 @@ class Resources:
     threads: Threads
     rng: random.Random
     lifespan: Lifespan
+    limits: LimitDesks

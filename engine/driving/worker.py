@@ -28,6 +28,7 @@ from engine.driving.drive import Drive
 from engine.driving.hand_overs import HandOver, HandOvers, Hint
 from engine.driving.left_alone import LeftAlone
 from engine.driving.lifespan import Lifespan, Opens
+from engine.driving.limits import LimitDesks
 from engine.driving.log_fields import fields_of, mark_lines_of_activities
 from engine.driving.notices import Notice
 from engine.driving.places import Place, Places
@@ -69,7 +70,8 @@ class Worker:
         self._threads = Threads(clock, settings.activity_threads)
         self._lifespan = Lifespan(lifespan)
         rng = rng or random.Random()
-        self._resources = Resources(store, registry, clock, settings, self._threads, rng, self._lifespan)
+        limits = LimitDesks(store, clock, settings)
+        self._resources = Resources(store, registry, clock, settings, self._threads, rng, self._lifespan, limits)
         self._watchdog = Watchdog(settings.blocked_after, settings.blocked_exit)
         self._drives: dict[str, tuple[Drive, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()

@@ -38,6 +38,7 @@ from engine.store.documents import (
     chunk_id,
 )
 from engine.store.feed import ChangeFeed
+from engine.store.limit_state import LimitState
 from engine.values.events import Event, Restarted
 
 R = TypeVar("R", bound=Record)
@@ -165,6 +166,15 @@ class Store(Protocol):
 
     async def total(self, filter: Filter) -> int:
         """How many executions there are. They may change meanwhile."""
+        ...
+
+    async def read_limit(self, id: str) -> LimitState:
+        """The document of a limit. Raises Missing, DecodingError."""
+        ...
+
+    async def write_limit(self, state: LimitState) -> LimitState:
+        """Write a limit's document under its etag, or create it if it has none. Returns it with the new etag. Raises
+        Conflict if another writer came first."""
         ...
 
     async def purge(self, execution: Execution) -> None:

@@ -238,6 +238,11 @@ def prune(token: str, stale_from: int, now: datetime) -> Replacement:
 # -- the outside's, and of parents --
 
 
+def wake(now: datetime) -> Replacement:
+    """Let an execution look at a limit: its turn may have come."""
+    return Replacement("wake it", IS_RUNNING, {"due_at": now, "updated_at": now}, ("wake",))
+
+
 def terminate(now: datetime) -> Replacement:
     """End an execution at once, even while a driver holds it."""
     changes = _ended(now, "terminated", None, None, ())

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from engine.store.base import Filter, Loaded, Page, Store
 from engine.store.documents import Chunk, Execution, InboxItem, Large
 from engine.store.feed import ChangeFeed
+from engine.store.limit_state import LimitState
 
 T = TypeVar("T")
 
@@ -98,6 +99,12 @@ class WatchedStore:
 
     async def total(self, filter: Filter) -> int:
         return await self._pass("total", self.inner.total, filter)
+
+    async def read_limit(self, id: str) -> LimitState:
+        return await self._pass("read_limit", self.inner.read_limit, id)
+
+    async def write_limit(self, state: LimitState) -> LimitState:
+        return await self._pass("write_limit", self.inner.write_limit, state)
 
     async def purge(self, execution: Execution) -> None:
         return await self._pass("purge", self.inner.purge, execution)

@@ -230,6 +230,14 @@ class Signature:
             raise EncodingError(f"the argument doesn't survive being stored: {error}") from None
         return bound.args, bound.kwargs
 
+    def by_name(self, texts: dict[str, str]) -> dict[str, Any]:
+        """The arguments of `texts` by name, with the defaults of those that weren't passed. Raises EncodingError if one
+        can't be decoded."""
+        args, kwargs = self.decode(texts)
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
     def differences(self, recorded: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
         """Where the arguments differ from recorded ones, as today's types read them. An argument that wasn't passed
         counts with its default."""

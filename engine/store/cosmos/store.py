@@ -29,6 +29,7 @@ from engine.store.cosmos.resend import Resend
 from engine.store.cosmos.usage import Usage
 from engine.store.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.store.feed import ChangeFeed
+from engine.store.limit_state import LIMIT, LimitState
 
 
 class CosmosStore:
@@ -166,6 +167,23 @@ class CosmosStore:
 
     async def total(self, filter: Filter) -> int:
         return await self._items.ask("total", "total query", Selection.listed(filter).total)
+
+    async def read_limit(self, id: str) -> LimitState:
+        return LimitState.from_document(await self._items.read("read_limit", id, LIMIT))
+
+    async def write_limit(self, state: LimitState) -> LimitState:
+        written = _marked(state)
+        try:
+            if state.etag:
+                etag = await self._items.replace("write_limit", written, state.etag)
+            else:
+                etag = await self._items.create("write_limit", written)
+        except (Taken, Conflict, Missing):
+            found = await self._items.find("read back", state.execution_id, LIMIT)
+            if found is None or found.get("writeId") != written["writeId"]:
+                raise Conflict(f"limit {state.execution_id} changed since it was read") from None
+            etag = found["_etag"]
+        return LimitState.from_document({**written, "_etag": etag})
 
     async def purge(self, execution: Execution) -> None:
         await Purge.run(self._items, execution)

@@ -34,6 +34,7 @@ from engine.store import transitions
 from engine.store.base import Filter, Loaded, Page, page_of, sort_documents
 from engine.store.documents import EXEC, Chunk, Document, Execution, InboxItem, Large, Record
 from engine.store.feed import ChangeFeed
+from engine.store.limit_state import LIMIT, LimitState
 from engine.store.sqlite.bodies import document_of, document_or_stub
 from engine.store.sqlite.conditions import ETAG_IN_BODY, add_functions, selected
 from engine.store.sqlite.feed import SqliteFeed
@@ -180,6 +181,15 @@ class SqliteStore:
         query = f"SELECT COUNT(*) FROM documents WHERE {' AND '.join(where)}"
         return await self._read(lambda db: int(db.execute(query, parameters).fetchone()[0]))
 
+    async def read_limit(self, id: str) -> LimitState:
+        return await self._read(lambda db: LimitState.from_document(_fetch(db, id, LIMIT)))
+
+    async def write_limit(self, state: LimitState) -> LimitState:
+        def work(db: sqlite3.Connection) -> LimitState:
+            return state.model_copy(update={"etag": _write_limit(db, state)})
+
+        return await self._write(work)
+
     async def purge(self, execution: Execution) -> None:
         def work(db: sqlite3.Connection) -> None:
             current = _read(db, execution.execution_id)
@@ -322,6 +332,21 @@ def _replace(db: sqlite3.Connection, execution: Execution) -> Execution:
         (body, etag, seq, *_columns(execution), *key),
     )
     return execution.model_copy(update={"etag": etag})
+
+
+def _write_limit(db: sqlite3.Connection, state: LimitState) -> str:
+    """Create or replace a limit's document. Returns its etag."""
+    row = db.execute("SELECT etag FROM documents WHERE execution_id = ? AND id = ?", (state.execution_id, LIMIT))
+    if (found := row.fetchone()) != ((state.etag,) if state.etag else None):
+        raise Conflict(f"limit {state.execution_id} changed since it was read")
+    if found is None:
+        return _insert(db, state)
+    body, etag, seq = _body(db, state)
+    db.execute(
+        "UPDATE documents SET body = ?, etag = ?, seq = ? WHERE execution_id = ? AND id = ?",
+        (body, etag, seq, state.execution_id, LIMIT),
+    )
+    return etag
 
 
 def _delete(db: sqlite3.Connection, execution_id: str, id: str) -> None:
