@@ -148,6 +148,7 @@ def _step(
                 "attempt": retrying.attempt + 1 if retrying else 1,
                 "last_error": ErrorShape.of(failed.error) if failed else None,
                 "details": _details(one, seen, failed) if is_open else None,
+                "held_back_by": seen.execution.parked.get(one.step) if is_open else None,
                 "next_try_at": retrying.retry_at if retrying and is_open else None,
             }
         case TimerStep(due=due):

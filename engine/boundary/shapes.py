@@ -116,6 +116,7 @@ class StepShape(Shape):
     last_error: ErrorShape | None = None
     next_try_at: Instant | None = None
     details: ValueShape | None = Field(default=None, description="Of the activity's last heartbeat.")
+    held_back_by: str | None = Field(default=None, description="The limits for which the activity waits.")
     due_at: Instant | None = None
     json_schema: dict[str, Any] | None = Field(
         default=None, alias="schema", description="JSON Schema of the value that is awaited from outside."

@@ -148,6 +148,10 @@ class Activities:
             return stored
         return None if step.details is None else Heartbeat(attempt=step.attempts, details=step.details)
 
+    def parked(self) -> dict[str, str]:
+        """The steps that wait for a permit, each with the limits of its activity in words."""
+        return {id: str(step.activity.limits) for id, (step, _) in self._parked.items()}
+
     def cancel(self) -> None:
         """Cancel all running attempts. They leave no trace."""
         for task in self._running.values():

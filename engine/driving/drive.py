@@ -228,7 +228,7 @@ class Drive:
             return await self._suspend(run, delivery.cause_to_stop())
         # 4.
         await intake.record()
-        self._lease.displayed = displayed_by(run)
+        self._lease.displayed = {**displayed_by(run), "parked": self._activities.parked()}
         self._write_log()
         # 5.
         if self._now() >= self._lease.heartbeat_at:
@@ -382,6 +382,8 @@ class Drive:
         intake, heartbeats = self._intake, self._heartbeats()
         if heartbeats is not None and "heartbeats" not in transition.set:  # the end of a run deletes them
             transition = transition.also(heartbeats=heartbeats)
+        if intake is not None and intake.is_replayed and "parked" not in transition.set:
+            transition = transition.also(parked=self._activities.parked())
         if intake is not None and intake.run.has_begun:
             transition = transition.also(logged=max(intake.run.turn + 1, self.execution.logged))
             if intake.is_replayed:  # a replay that broke off is behind what is shown already

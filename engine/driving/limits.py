@@ -120,6 +120,11 @@ class Desk:
         """Give back the permit of an attempt, or its place among those that wait. Nobody needs to wait for this."""
         return self._submit(lambda state, _: (state.leave(who), None))
 
+    async def settled(self) -> None:
+        """Wait until no request is under way, and those whose turn has come are woken."""
+        while self._working is not None:
+            await asyncio.wait({self._working})
+
     async def _renew(self, who: Asking, ended: asyncio.Event) -> None:
         while True:
             await self._clock.wait(ended, self._times.heartbeat.total_seconds())

@@ -11,6 +11,8 @@ One container, partition key `/executionId`. Fields are camelCase in the documen
 | `child::<step>::<runId>` | created only, by the child, in its parent's partition. For a parent that was   |
 |                        | reopened, `.<reopenings>` follows                                              |
 | `channel::<name>::<…>` | created only: one for each value                                               |
+| `limit`                | in a partition of its own, one for each activity and key that has a limit:     |
+|                        | replaced under its etag (`limit_state.py`)                                     |
 | `input`, `output`      | created only: a payload or result that is too large for the exec document      |
 
 `transitions.py` says how the exec document may change. Its fields depend on each other:
@@ -225,6 +227,8 @@ class Execution(Record):
     """Where the workflow's code was at work when the last driver before a quarantine stored this."""
     heartbeats: dict[str, Heartbeat] = Field(default={}, exclude_if=lambda heartbeats: not heartbeats)
     """The last heartbeats of the activities that it waits for, by step."""
+    parked: dict[str, str] = Field(default={}, exclude_if=lambda parked: not parked)
+    """The steps that wait for a permit, each with the limit that holds it back."""
     reopenings: int = Field(default=0, exclude_if=lambda count: not count)
     """How often a retry let it run again after its end."""
     restarts: int = Field(default=0, exclude_if=lambda restarts: not restarts)

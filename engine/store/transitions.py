@@ -226,6 +226,7 @@ def restart(token: str, payload: str | None, run_id: str, start: int, items: int
         "restarted_at": now,
         "logged": 0,
         "heartbeats": {},
+        "parked": {},
     }
     return Replacement("restart it", is_held_by(token), changes, ("restarts",), derived=_without(items))
 
@@ -376,6 +377,7 @@ def _ended(
         "compensation_errors": compensation_errors,
         "completed_at": now,
         "heartbeats": {},
+        "parked": {},
     }
 
 

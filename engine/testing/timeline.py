@@ -8,6 +8,7 @@ from datetime import datetime
 from engine.boundary.inspection import Inspection
 from engine.core.steps import ActivityStep, ChildStep, TimerStep
 from engine.core.trace import Asked
+from engine.store.documents import Execution
 from engine.values.events import AttemptFailed, Begun, Event, Patched, StepHeld, StepResolved
 
 
@@ -33,7 +34,10 @@ def why(seen: Inspection) -> str:
     if not seen.events and not one.logged:
         return "it hasn't begun: nobody has driven it"
     failed = {event.step: event for event in seen.events if isinstance(event, AttemptFailed | StepHeld)}
-    waits = [f"it waits for {_step(each)}{_more(each, failed.get(each.step))}{_line(each)}" for each in seen.open]
+    waits = [
+        f"it waits for {_step(each)}{_held_back(each, one)}{_more(each, failed.get(each.step))}{_line(each)}"
+        for each in seen.open
+    ]
     return "\n".join([*waits, *_problem(seen)]) or "it waits for nothing that can come"
 
 
@@ -61,6 +65,11 @@ def _step(one: Asked) -> str:
 
 def _line(one: Asked) -> str:
     return f", {one.lines[0].file}:{one.lines[0].line} in {one.lines[0].function}" if one.lines else ""
+
+
+def _held_back(one: Asked, execution: Execution) -> str:
+    limits = execution.parked.get(one.step)
+    return f", held back by its limits ({limits})" if limits else ""
 
 
 def _more(one: Asked, failed: AttemptFailed | StepHeld | None) -> str:

@@ -44,6 +44,13 @@ class Limits:
     limit: Limit | None
     key: KeyOf | None
 
+    def __str__(self) -> str:
+        """The limits in words, for people."""
+        words = [f"at most {self.concurrency} at once"] if self.concurrency is not None else []
+        if self.limit is not None:
+            words.append(f"at most {self.limit.most} in {self.limit.per.total_seconds():g} s")
+        return ", ".join(words) + (", for each key" if self.key is not None else "")
+
     def key_of(self, arguments: Mapping[str, Any], owner: str) -> str:
         """The key of a call, by the names of its arguments. Empty if there is no key function. Raises what that
         function raises, TypeError and ValueError for a key that can't be one."""
