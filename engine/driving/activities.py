@@ -8,6 +8,7 @@ it is no longer open when its turn comes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections import deque
 from collections.abc import Mapping
@@ -86,7 +87,11 @@ class Activities:
         self._later.pop(step.id, None)
         self._states.pop(step.id, None)
         self._parked.pop(step.id, None)
-        if (desk := self._asked.pop(step.id, None)) is not None:
+        desk = self._asked.pop(step.id, None)
+        if desk is None and step.id in self._execution.parked and step.activity.limits is not None:
+            with contextlib.suppress(Exception):  # the key function is the author's; the ticket then expires
+                desk = self._desk(step, step.activity.limits)
+        if desk is not None:
             desk.leave(self._asking(step))
         self._stop(step.id)
 

@@ -4,7 +4,8 @@ Rules:
 1. Requests of one process for the same limit that come while another is under way share the next write.
 2. Whoever changes a limit wakes the executions whose turn has come, after the write. If it dies in between, they look
    again by themselves: each has a `dueAt`.
-3. A permit is given back before the end of its attempt is recorded. If the process dies in between, the next attempt
+3. Every answer follows a write, also where nothing changes: only the write proves that the version was the newest.
+4. A permit is given back before the end of its attempt is recorded. If the process dies in between, the next attempt
    asks for one of its own.
 """
 
@@ -168,13 +169,10 @@ class Desk:
     async def _change(self, changes: list[_Change]) -> tuple[list[Any], tuple[Ticket, ...]]:
         for _ in range(MAX_TRIES):
             state, now, answers = self._known or await self._read(), self._clock.now(), list[Any]()
-            before = state
             for change in changes:
                 state, answer = change(state, now)
                 answers.append(answer)
             state, turn = state.wake(self.limits, now, self._times)
-            if state == before:
-                return answers, turn
             try:
                 self._known = await self._store.write_limit(state)
             except Conflict:

@@ -234,7 +234,7 @@ async def test_first_come_first_served() -> None:
         for handle in handles:
             await env.drive(handle)
         state = await env.store.inner.read_limit(limit_id("limits_one", ""))
-        assert [ticket.execution_id for ticket in state.waiting] == [handle.id for handle in handles]
+        assert [ticket.execution_id for ticket in state.waiting] == [handle.execution_id for handle in handles]
         await env.store.inner.write_limit(state.leave(stranger))
         for handle in reversed(handles):
             await env.finish(handle)
