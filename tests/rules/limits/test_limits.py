@@ -280,7 +280,7 @@ async def test_a_step_that_is_woken_while_it_parks_asks_again() -> None:
     async with Environment([one_at_a_time]) as env:
         (stranger,) = await _occupied(env, "limits_one", 1, 1)
         owner = LimitDesks(env.store.inner, env.clock, env.settings).of("limits_one", LIMITS, "")
-        left = []
+        left: list[Call] = []
 
         async def free(call: Call) -> None:
             if call.method == "commit" and not left:
