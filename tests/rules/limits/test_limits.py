@@ -318,3 +318,27 @@ def test_limits_that_cant_work_are_refused(options: Any, error: type[Exception],
 def test_a_period_that_cant_work_is_refused(per: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="per="):
         Limit(1, per=per)
+
+
+async def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
+    """A permit is free and its next owner isn't back yet: who comes in between joins the line."""
+    async with Environment([five]) as env:
+        desk = LimitDesks(env.store, env.clock, env.settings).of("queued", LIMITS, "")
+        first, waits, newcomer = (Asking(f"{n:032x}", None, "step", 1, "token") for n in range(3))
+        assert await desk.ask(first) is None
+        assert await desk.ask(waits) is not None
+        state = await env.store.inner.read_limit(limit_id("queued", ""))
+        await env.store.inner.write_limit(state.leave(first))
+        assert await desk.ask(newcomer) is not None
+        assert await desk.ask(waits) is None
+
+
+async def test_a_driver_that_was_replaced_gives_back_nothing() -> None:
+    """The step's next driver holds the permit now: the late end of the earlier attempt leaves it alone."""
+    async with Environment([five]) as env:
+        desk = LimitDesks(env.store, env.clock, env.settings).of("replaced", LIMITS, "")
+        earlier, now = (Asking("0" * 32, None, "step", 1, token) for token in ("earlier", "now"))
+        assert await desk.ask(earlier) is None
+        assert await desk.ask(now) is None
+        await desk.leave(earlier)
+        assert await desk.ask(Asking("1" * 32, None, "step", 1, "other")) is not None
