@@ -23,6 +23,7 @@ read, and is written under the etag of that version.
 | detach            | running                       | a parent    | parents |
 | confirm           | running                       | a parent    | nothing |
 | mark as notified  | complete, its parents lack it | anybody     | parentsNotified, dueAt |
+| wake              | running                       | a limit     | dueAt; wake + 1 |
 | add an inbox item | running                       | a patch     | dueAt; wake + 1, inboxCount + 1 |
 | interrupt | running, not interrupted yet | a patch | interrupted, interruptReason, interruptedBy, dueAt; wake + 1 |
 | mark for purge    | complete                      | a patch     | dueAt, purging |
@@ -38,7 +39,7 @@ Rules:
    claim makes of a document that nobody has stored yet.
 5. A driver that lets go (suspend, release, complete, restart) clears worker, lease and claims. A driver that could not
    seal the history leaves its token in `worker`, without a lease, so that the next driver seals it. A driver
-   that extends its lease, suspends or releases also writes `heartbeats`. The end of a run empties them.
+   that extends its lease, suspends or releases also writes `heartbeats` and `parked`. The end of a run empties them.
 6. Each transition sets `updatedAt` to its writer's time, and `writeId` to a fresh id. The mark for a purge and the
    confirmation keep `updatedAt`, because nothing has happened to the execution.
 7. `dueAt` is the time at which somebody must look next. While a driver holds the execution, it is the lease's end.

@@ -73,6 +73,7 @@ TRANSITIONS: dict[str, Transition] = {
     "detach": transitions.detach(PARENT, T),
     "confirm": transitions.confirm(),
     "mark as notified": transitions.mark_as_notified(T),
+    "wake": transitions.wake(T),
     "add an inbox item": transitions.add_inbox_item(T),
     "interrupt": transitions.interrupt(T, "late", "Ada"),
     "mark for purge": transitions.mark_for_purge(as_execution(Exec())),

@@ -23,6 +23,7 @@ from engine import (
     Failure,
     Filter,
     Handle,
+    Limit,
     Outcome,
     Page,
     Peer,
@@ -91,7 +92,16 @@ refund = activity(Payments().refund)
 
 assert_type(pack.function("lamp"), int)
 pack.function(5)  # type: ignore[arg-type]
+
+
+def tenant_of(order: Order) -> str:
+    return repr(order)
+
+
 urgent = charge.with_options(timeout=timedelta(seconds=5), retry=None)
+activity(concurrency=5, limit=Limit(10, per=timedelta(seconds=1)), key=tenant_of)
+activity(concurrency="5")  # type: ignore[call-overload]
+activity(limit=10)  # type: ignore[call-overload]
 charge.with_options(timeout=5)  # type: ignore[arg-type]
 charge.with_options(retry=3)  # type: ignore[arg-type]
 charge.with_options(raises=[ValueError])  # type: ignore[call-arg]

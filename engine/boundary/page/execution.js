@@ -158,6 +158,7 @@ function Pending({ step, onGive }) {
     <div class="what"><span class="kind ${step.kind}">${KINDS[step.kind]}</span> <b class="break">${step.kind === "timer" && step.step === "timer" ? "timer" : step.step}</b>
       ${step.kind === "timer" && html` <span>fires <${Time} at=${step.dueAt} relative /></span>`}
       ${step.kind === "activity" && step.attempt > 1 && html` <span>attempt ${step.attempt}${step.nextTryAt && new Date(step.nextTryAt) > new Date() ? html`, next try <${Time} at=${step.nextTryAt} relative />` : ""}</span>`}
+      ${step.heldBackBy && html` <span class="quiet">held back: ${step.heldBackBy}</span>`}
       ${step.details && "value" in step.details && html` <code class="break">${JSON.stringify(step.details.value)}</code>`}
       ${step.child && html` <a href=${`#/executions/${step.child.executionId}`}><code>${step.child.executionId.slice(0, 8)}</code></a> <${State} of=${step.child} />`}
     </div>

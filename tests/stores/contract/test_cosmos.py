@@ -13,6 +13,7 @@ from tests.cosmos_double import CosmosDouble
 from tests.cosmos_double.rules import PartitionKey
 from tests.cosmos_double.state import Container
 from tests.stores.contract.executions import StoreContract
+from tests.stores.contract.limits import LimitsContract
 from tests.stores.contract.pages import PagesContract
 from tests.stores.contract.signals import SignalsContract
 from tests.stores.cosmos.support import Time, account, set_up
@@ -36,7 +37,7 @@ class RawCosmos:
         return sorted(document["id"] for document in self._container.documents(execution_id))
 
 
-class TestOverTheDouble(StoreContract, SignalsContract, PagesContract):
+class TestOverTheDouble(StoreContract, SignalsContract, PagesContract, LimitsContract):
     """Two physical partitions; each process has a client of its own."""
 
     @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from engine.store.documents import Document
 from engine.store.sqlite.store import SqliteStore
 from tests.stores.contract.executions import StoreContract
+from tests.stores.contract.limits import LimitsContract
 from tests.stores.contract.pages import PagesContract
 from tests.stores.contract.signals import SignalsContract
 
@@ -47,7 +48,7 @@ class RawSqlite:
         return await self._store._read(lambda db: [id for (id,) in db.execute(query, (execution_id,))])
 
 
-class _Suites(StoreContract, SignalsContract, PagesContract):
+class _Suites(StoreContract, SignalsContract, PagesContract, LimitsContract):
     @pytest.fixture
     def raw(self, store: SqliteStore) -> RawSqlite:
         return RawSqlite(store)
