@@ -91,7 +91,10 @@ class Desk:
         try:
             look_at: datetime | None = await self._submit(lambda state, now: state.ask(who, limits, now, times))
         except StoreError as error:
-            _log.warning("execution %s: step %s can't ask for a permit: %s", who.execution_id, who.step, error)
+            fields = {"execution_id": who.execution_id, "step": who.step, "attempt": who.attempt}
+            _log.warning(
+                "execution %s: step %s can't ask for a permit: %s", who.execution_id, who.step, error, extra=fields
+            )
             return Parked(self._clock.now() + times.heartbeat)
         return None if look_at is None else Parked(look_at)
 
