@@ -186,6 +186,7 @@ async def test_every_function_runs(listener: None, host: WorkerHost) -> None:
     assert (await host.http("GET", "/workflows/fulfil/executions?key=nobody")).status == 404
     assert (await host.http("POST", f"{heard}/terminate")).status == 409
     assert (await host.http("POST", f"{heard}/retry")).status == 409
+    assert (await host.http("POST", f"{heard}/fork", {"from": "worker.remarks"})).status == 202
     assert (await host.http("GET", "/ui/nothing")).status == 404
     assert (await host.http("GET", "/ui")).status in (200, 302, 308)
     assert (await host.http("DELETE", place)).status == 204
